@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 _NAME = re.compile(r"(?P<arm>.+?)-r(?P<replicate>\d+)-w(?P<world>\d+)(?:-a(?P<weights>\d+))?")
 
+MAIN = "main"
+"""The only lane of a plain run."""
 WHOLE = "all"
 """The arm with the whole library."""
 _WITHOUT = "without-"

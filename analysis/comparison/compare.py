@@ -25,8 +25,9 @@ from hermes_lab.analysis.comparison.pairs import (
     parts,
     side,
 )
-from hermes_lab.analysis.comparison.result import Cell, Change, Comparison, Report
+from hermes_lab.analysis.comparison.result import Cell, Change, Comparison, Difference, Report
 from hermes_lab.analysis.comparison.slope import learning_slope
+from hermes_lab.analysis.comparison.tasks import coverage, refuse_other_tasks
 from hermes_lab.analysis.curves import Array
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.series import weights_name
@@ -37,6 +38,7 @@ from hermes_lab.analysis.stats.multiple import holm
 from hermes_lab.analysis.stats.paired import Codes, intraclass_correlation, mcnemar
 from hermes_lab.analysis.stats.power import Lanes
 from hermes_lab.errors import ConfigError
+from hermes_lab.lane import MAIN
 from hermes_lab.manifest import config_differences, read_manifest
 
 
@@ -45,13 +47,13 @@ def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
 
     Raises `ConfigError` if their tasks differ or one lacks the arm.
     """
-    _refuse_other_tasks(before, after)
+    refuse_other_tasks(before, after)
     olds, news = (_of_arm(load_episodes(run, columns=COLUMNS), arm, run) for run in (before, after))
     of = f", {arm}" if arm else ""
     report = compare_frames(olds, news, RUN_PLACE, (f"{before}{of}", f"{after}{of}"))
     fields = config_differences(read_manifest(before), read_manifest(after))
-    notes = (*_notes(before, olds), *_notes(after, news))
-    return replace(report, differences=tuple(name for name, _, _ in fields), notes=notes)
+    notes = (*coverage(olds, news, (str(before), str(after))), *_notes(before, olds), *_notes(after, news))
+    return replace(report, differences=tuple(Difference(*each) for each in fields), notes=notes)
 
 
 def compare_arms(run: Path, before: str, after: str) -> Report:
@@ -159,20 +161,6 @@ def adjust(reports: Sequence[Report]) -> list[Report]:
     ]
 
 
-def _refuse_other_tasks(before: Path, after: Path) -> None:
-    a, b = read_manifest(before), read_manifest(after)
-    if a.tasks_digest and a.tasks_digest == b.tasks_digest:
-        return
-    was, now = a.config.get("suite", {}), b.config.get("suite", {})
-    # `count` may differ: a longer draw starts with the same tasks.
-    for field in sorted((was.keys() | now.keys()) - {"count"}):
-        if was.get(field) != now.get(field):
-            raise ConfigError(
-                f"{before} and {after} cannot be paired: suite.{field} is {was.get(field)!r} in one and "
-                f"{now.get(field)!r} in the other; compare runs of the same tasks"
-            )
-
-
 def _nothing(pairs: pd.DataFrame, names: tuple[str, str], where: str) -> str:
     """Why no metric could be compared."""
     sides = f"arms {names[0]} and {names[1]} of {where}" if where else f"{names[0]} and {names[1]}"
@@ -209,6 +197,7 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparis
             continue
         before_P, after_P, together = found
         count = len(before_P)
+        plain = together.over == "tasks" and set(side(pairs, "lane", "before")) == {MAIN}
         lost, gained = int((before_P & ~after_P).sum()), int((~before_P & after_P).sum())
         change_P = found.change_P.astype(np.float64)
         p_value = together.p_value(found.change_P)
@@ -227,8 +216,8 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparis
             worlds=together.worlds,
             lanes=together.lanes,
             tasks=together.tasks,
-            counted=together.of(count, "pair" if count == 1 else "pairs"),
-            limit=together.limit(),
+            counted=_tasks(count, together.tasks) if plain else together.of(count, "pair" if count == 1 else "pairs"),
+            limit="" if plain else together.limit(),
             clusters=tuple(_cluster(change_P, unit_P) for unit_P in together.clusterings),
             standard_error=None if math.isnan(error := together.error(change_P)) else error,
             unpaired=episodes - 2 * count,
@@ -236,6 +225,12 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparis
             lane_correlation=intraclass_correlation(change_P, together.lane_P),
             part=part,
         )
+
+
+def _tasks(pairs: int, tasks: int) -> str:
+    """What a comparison of plain runs is over. No library is shared, so only samples of a task depend on each other."""
+    whole = f"{tasks} task{'' if tasks == 1 else 's'}"
+    return whole if pairs == tasks else f"{pairs} pairs of {whole}"
 
 
 def _cluster(change_P: Array, unit_P: Codes) -> Lanes | None:

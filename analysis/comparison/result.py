@@ -1,7 +1,8 @@
 """The result of a comparison, and its wording."""
 
+import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from hermes_lab.analysis.comparison.decomposition import TESTS, TwoByTwo
 from hermes_lab.analysis.comparison.pairs import METRICS
@@ -66,7 +67,8 @@ class Comparison:
         """The verdict in one line."""
         verdict = f"{shown(self.p_value, self.p_adjusted)}{points(self.difference, self.interval)}"
         said = tested(self.p_value, self.p_adjusted, f"{self.family} tests")
-        left_out = f"; {self.unpaired} unpaired episodes excluded" if self.unpaired else ""
+        why = "episodes without a call or a counterpart" if self.metric == "first_call_ok" else "unpaired episodes"
+        left_out = f"; {self.unpaired} {why} excluded" if self.unpaired else ""
         return f"{self.rates()}, {verdict}, {said}{left_out}"
 
     def rates(self) -> str:
@@ -77,6 +79,8 @@ class Comparison:
         """What p and interval are clustered by, and so what they generalise to."""
         if self.over == "worlds":
             return f"p and interval: clustered by world ({self.worlds} worlds)"
+        if self.over == "tasks" and not self.limit:
+            return f"p and interval: over {self.tasks} task{'s' * (self.tasks > 1)}, samples of a task together"
         if self.over == "tasks":
             few = "one lane" if self.lanes == 1 else f"{self.lanes} lanes"
             tasks = f"{self.tasks} task{'s' * (self.tasks > 1)} of {few}"
@@ -127,6 +131,26 @@ class Change:
         return f"{self.side}, the same held-out tasks before -> {self.when}: {self.comparison.sentence()}"
 
 
+class Difference(NamedTuple):
+    """A field of the configuration in which two runs differ."""
+
+    field: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.field}: {_shown(self.before)} -> {_shown(self.after)}"
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) and value else json.dumps(value, default=str)
+    return text if len(text) <= _VALUE else f"{text[: _VALUE - 3]}..."
+
+
+_VALUE = 60
+"""Characters of a field's value; `--json` has all."""
+
+
 @dataclass(frozen=True)
 class Report:
     """The metrics that both sides have, by part of the run, the most interesting first.
@@ -140,8 +164,8 @@ class Report:
     after: str
     comparisons: tuple[Comparison, ...]
     cells: tuple[Cell, ...] = ()
-    differences: tuple[str, ...] = ()
-    """The configuration's fields in which two runs differ."""
+    differences: tuple[Difference, ...] = ()
+    """The configuration's fields in which two runs differ, if they affect results."""
     changes: tuple[Change, ...] = ()
     decomposition: TwoByTwo | None = None
     slope: Slope | None = None
@@ -194,7 +218,7 @@ class Report:
         return {
             "before": self.before,
             "after": self.after,
-            "differences": self.differences,
+            "differences": [difference._asdict() for difference in self.differences],
             "comparisons": [comparison.report() for comparison in self.comparisons],
             "cells": [{"weights": c.weights, "skills": c.skills, "success": c.success.report()} for c in self.cells],
             "changes": [{"side": change.side} | change.comparison.report() for change in self.changes],
@@ -231,4 +255,4 @@ class Report:
             lines += [f"  {line}" for line in self.decomposition.lines()]
         lines += given
         lines += [f"  {note}" for note in self.notes]
-        return lines + ([f"  the runs differ in: {', '.join(self.differences)}"] if self.differences else [])
+        return lines + [f"  the runs differ in {difference}" for difference in self.differences]

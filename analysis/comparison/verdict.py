@@ -66,7 +66,7 @@ def verdict(*runs: Path) -> Verdict:
     try:
         if len(runs) > 1:
             report = compare_runs(runs[0], runs[-1])
-            return of_report(report, _changed(frames[0], frames[-1]))
+            return of_report(report, _changed(frames[0], frames[-1], report))
         return _of_one(runs[0], frames[0])
     except ConfigError as error:
         return _not_measured(str(error))
@@ -176,15 +176,32 @@ def _arms_in_order(run: Path, frame: pd.DataFrame) -> tuple[list[str], list[str]
     return there, [arm for arm in asked if arm not in held]
 
 
-def _changed(before: pd.DataFrame, after: pd.DataFrame) -> str:
-    """Whether two runs differ in weights, judging by their episodes."""
+def _changed(before: pd.DataFrame, after: pd.DataFrame, report: Report) -> str:
+    """Whether two runs differ in weights alone, judging by their episodes and their configurations."""
     identity = ["model", "adapter", "adapter_digest"]
     same = set(before[identity].itertuples(index=False)) == set(after[identity].itertuples(index=False))
-    return "runs" if same else "weights"
+    others = {difference.field for difference in report.differences} - _WEIGHTS
+    return "runs" if same or others else "weights"
+
+
+_WEIGHTS = frozenset({"model.adapter", "model.merge", "learning.adapters"})
+"""The fields that choose the weights of a model."""
 
 
 def _subject(report: Report, question: str) -> str:
-    return {"skills": "Skills", "weights": "The new weights"}.get(question, f"{report.after} vs {report.before}")
+    """What the verdict is about; for two runs with what differs between them."""
+    if question in _SUBJECTS:
+        return _SUBJECTS[question]
+    sides, fields = f"{report.after} vs {report.before}", report.differences
+    if not fields:
+        return sides
+    told = "; ".join(map(str, fields)) if len(fields) <= _FIELDS else f"{len(fields)} settings differ, see below"
+    return f"{sides} ({told})"
+
+
+_SUBJECTS = {"skills": "Skills", "weights": "The new weights"}
+_FIELDS = 3
+"""Differing settings to name in the verdict."""
 
 
 def _sentence(found: Comparison, subject: str) -> str:

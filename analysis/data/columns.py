@@ -87,7 +87,7 @@ def _judge_cost(line: Line) -> float:
 
 def _first_call_ok(line: Line) -> bool | None:
     ok = line.metrics.first_call_ok
-    return None if ok is None or line.status == "errored" else bool(ok)
+    return None if ok is None or _first_call(line) is False or line.status == "errored" else bool(ok)
 
 
 def _first_call(line: Line) -> bool | None:

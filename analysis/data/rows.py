@@ -83,7 +83,8 @@ class EpisodeRow(Struct, frozen=True):
     first_call: bool | None
     """Whether the first reply asked for a tool, in any format; None if the record does not say."""
     first_call_ok: bool | None
-    """Whether the first reply had a well-formed call of a known tool with valid arguments."""
+    """Whether the first reply had a well-formed call of a known tool with valid arguments; None if it asked for no
+    tool."""
     prompt_tokens: int
     """As the server counted them, without the review's."""
     completion_tokens: int

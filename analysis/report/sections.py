@@ -156,15 +156,20 @@ def _compared(report: Report) -> Iterator[Markup]:
 def _differences(report: Report) -> Iterator[Markup]:
     rows = [_comparison(f"{report.before} → {report.after}", c) for c in report.comparisons]
     rows += [_comparison(f"{change.side}, before → {change.when}", change.comparison) for change in report.changes]
-    yield table(("compared", "measured", "where", "before", "after", "difference (95 %)", "p", "pairs"), rows, text=3)
+    yield table(
+        ("compared", "measured", "where", "before", "after", "difference (95 %)", "p", "p (Holm)", "pairs"),
+        rows,
+        text=3,
+    )
     note = (
-        "Differences in grey are not significant: the interval contains zero or the Holm-adjusted p is not below 0.05."
+        "p (Holm) is adjusted over the tests reported together; intervals and p are not. Differences in grey are not "
+        "significant: p (Holm) is not below 0.05."
     )
     yield element("p", note, class_="axis")
     if report.slope:
         yield element("p", report.slope.sentence(report.before, report.after))
     if report.differences:
-        yield element("p", f"The runs differ in: {', '.join(report.differences)}.", class_="axis")
+        yield element("p", f"The runs differ in: {'; '.join(map(str, report.differences))}.", class_="axis")
 
 
 def _comparison(sides: str, found: Comparison) -> tuple[str, ...]:
@@ -176,9 +181,14 @@ def _comparison(sides: str, found: Comparison) -> tuple[str, ...]:
         rate(found.before),
         rate(found.after),
         element("b", change) if found.shown else element("span", change, class_="note"),
-        "< 0.001" if found.p_adjusted < 0.001 else f"{found.p_adjusted:.2g}",
+        _p(found.p_value),
+        _p(found.p_adjusted),
         f"{found.before.trials:,}",
     )
+
+
+def _p(p_value: float) -> str:
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.2g}"
 
 
 def weights_by_skills(found: Findings) -> Markup | None:

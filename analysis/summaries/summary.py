@@ -122,7 +122,6 @@ class _Row(NamedTuple):
     score: float | None
     success: bool | None
     accepted: bool | None
-    first_call: bool | None
     first_call_ok: bool | None
     reused: bool
 
@@ -184,7 +183,7 @@ class _Tally:
         for name, outcome in (
             ("success", row.success),
             ("accepted", row.accepted),
-            ("first_call_ok", None if row.first_call is False else row.first_call_ok),
+            ("first_call_ok", row.first_call_ok),
             ("reused", row.reused if finished else None),
         ):
             self._tries[name] += outcome is not None

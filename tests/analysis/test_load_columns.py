@@ -174,7 +174,9 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         tool_errors=int(e.metrics.get("tool_errors", 0)),
         **{name: whole(e.metrics.get(name)) for name in ("cut_replies", "unparsed_calls", "refused_calls")},
         first_call=first_call(e),
-        first_call_ok=None if first_call_ok is None or e.status == "errored" else bool(first_call_ok),
+        first_call_ok=None
+        if first_call_ok is None or e.status == "errored" or first_call(e) is False
+        else bool(first_call_ok),
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         review_tokens=review.prompt_tokens + review.completion_tokens,
