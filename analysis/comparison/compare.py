@@ -127,6 +127,8 @@ def compare_frames(
     )
     if place is ARM_PLACE:
         report = _with_treatments(report, pd.concat([before, after]), (olds, news), config)
+    elif place is RUN_PLACE:
+        report = replace(report, absences=tuple(_absences(report, (before, after), (olds, news))))
     return adjust([report])[0]
 
 
@@ -139,6 +141,20 @@ def _with_treatments(
     found = {each.arm: each for each in treatments_of(whole, pd.concat(compared))}
     before, after = found.get(report.before), found.get(report.after)
     return replace(report, treatments=tuple(found.values()), untreated=not_measured(before, after, config))
+
+
+def _absences(
+    report: Report, sides: tuple[pd.DataFrame, pd.DataFrame], reached: tuple[pd.DataFrame, pd.DataFrame]
+) -> Iterator[str]:
+    """Compared arms of either run whose treatment did not happen in the part of the headline."""
+    when = moment(pd.concat(reached))
+    both = report.decomposition
+    arms = set(both.skills_names) if both else set(sides[0]["arm"]) & set(sides[1]["arm"])
+    for name, side_, of_side in zip((report.before, report.after), sides, reached, strict=True):
+        compared = dict(parts(of_side, when)).get(report.headline.part, of_side.iloc[:0])
+        for treatment in treatments_of(side_[side_["arm"].isin(arms)], compared):
+            if absent := treatment.absence({}) or treatment.unread():
+                yield f"in {name} {absent}"
 
 
 def adjust(reports: Sequence[Report]) -> list[Report]:

@@ -176,6 +176,8 @@ class Report:
     """Missing and errored episodes, a line each."""
     treatments: tuple[Treatment, ...] = ()
     """What the agent was given in each arm with skills, if arms are compared."""
+    absences: tuple[str, ...] = ()
+    """Arms of two compared runs whose treatment did not happen."""
     untreated: str = ""
     """Why the arms do not differ in treatment, so that their difference measures nothing; "" if they do."""
 
@@ -194,7 +196,7 @@ class Report:
 
     def caveats(self) -> list[str]:
         """What limits the finding: lanes without the treatment, and a difference without a loaded skill."""
-        told = [each.caveat() for each in self.treatments]
+        told = [*self.absences, *(each.caveat() for each in self.treatments)]
         if self.headline.shown:
             told += [f"{said}: not an effect of their content" for each in self._after() if (said := each.unread())]
         return [each for each in told if each]

@@ -180,19 +180,22 @@ def _changed(before: pd.DataFrame, after: pd.DataFrame, report: Report) -> str:
     """Whether two runs differ in weights alone, judging by their episodes and their configurations."""
     identity = ["model", "adapter", "adapter_digest"]
     same = set(before[identity].itertuples(index=False)) == set(after[identity].itertuples(index=False))
-    others = {difference.field for difference in report.differences} - _WEIGHTS
+    others = {difference.field for difference in report.differences} - _WEIGHTS - _EXTENT
     return "runs" if same or others else "weights"
 
 
 _WEIGHTS = frozenset({"model.adapter", "model.merge", "learning.adapters"})
 """The fields that choose the weights of a model."""
+_EXTENT = frozenset({"suite.count", "run.samples", "learning.arms", "learning.replicates", "learning.worlds"})
+"""Fields that say how much was run, which changes no pair."""
 
 
 def _subject(report: Report, question: str) -> str:
     """What the verdict is about; for two runs with what differs between them."""
     if question in _SUBJECTS:
         return _SUBJECTS[question]
-    sides, fields = f"{report.after} vs {report.before}", report.differences
+    sides = f"{report.after} vs {report.before}"
+    fields = [difference for difference in report.differences if difference.field not in _EXTENT]
     if not fields:
         return sides
     told = "; ".join(map(str, fields)) if len(fields) <= _FIELDS else f"{len(fields)} settings differ, see below"

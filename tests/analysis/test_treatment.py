@@ -14,7 +14,7 @@ from hermes_lab.analysis.comparison.verdict import Verdict, verdict
 from hermes_lab.analysis.report.page import write_report
 from hermes_lab.analysis.summaries.summary import summarize
 from hermes_lab.runners.cli import app
-from hermes_lab.types import Episode, EpisodeError, MemoryUse, Review, SkillTrace, SkillUse, SkillWrite
+from hermes_lab.types import Episode, EpisodeError, MemoryUse, ModelIdentity, Review, SkillTrace, SkillUse, SkillWrite
 
 WriteRun = Callable[..., Path]
 TASKS = 6
@@ -163,6 +163,20 @@ def test_every_place_says_it_in_the_same_words_and_once(write_run: WriteRun, tmp
     assert first == f">Not measured: {why}."
     assert f"<li>{why}" not in rest
     assert not re.search(r"not significant|no difference", rest.partition('id="runs"')[0])
+
+
+def test_two_experiments_name_the_one_whose_arm_never_learned(write_run: WriteRun) -> None:
+    """Its arm `on` measures the weights, and no skills."""
+
+    def run(name: str, **changes: Any) -> Path:
+        one = ModelIdentity("vllm", "m", adapter=name)
+        return write_run([*worlds("off", model=one), *worlds("on", model=one, **changes)], name)
+
+    before, after = run("v1"), run("v2", skills=LOADED, **REVIEWED)
+    found = verdict(before, after)
+    assert found.question == "skills and weights"
+    assert f"; in {before} `on` never learned (0 of 48 episodes were reviewed)" in found.sentence
+    assert found.sentence.count("never") == 1
 
 
 def test_a_run_that_goes_on_says_so_far(write_run: WriteRun) -> None:
