@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 _NAME = re.compile(r"(?P<arm>.+?)-r(?P<replicate>[0-9]{1,9})-w(?P<world>[0-9]{1,9})(?:-a(?P<weights>[0-9]{1,9}))?")
 
+MAIN = "main"
+"""The only lane of a plain run."""
 WHOLE = "all"
 """The arm with the whole library."""
 _WITHOUT = "without-"

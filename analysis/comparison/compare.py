@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -24,16 +25,19 @@ from hermes_lab.analysis.comparison.pairs import (
     parts,
     side,
 )
-from hermes_lab.analysis.comparison.result import Cell, Change, Comparison, Report
+from hermes_lab.analysis.comparison.result import Cell, Change, Comparison, Difference, Report
 from hermes_lab.analysis.comparison.slope import learning_slope
+from hermes_lab.analysis.comparison.tasks import coverage, refuse_other_tasks
 from hermes_lab.analysis.curves import Array
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.series import weights_name
+from hermes_lab.analysis.skill_effects.treatment import Config, not_measured, treatments_of
 from hermes_lab.analysis.stats.aggregate import Aggregate, aggregate_arm
 from hermes_lab.analysis.stats.multiple import holm
 from hermes_lab.analysis.stats.paired import PLACES, Codes, intraclass_correlation, mcnemar, rate_of
 from hermes_lab.analysis.stats.power import Lanes
 from hermes_lab.errors import ConfigError
+from hermes_lab.lane import MAIN
 from hermes_lab.manifest import config_differences, read_manifest
 
 
@@ -42,13 +46,13 @@ def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
 
     Raises `ConfigError` if their tasks differ or one lacks the arm.
     """
-    _refuse_other_tasks(before, after)
+    refuse_other_tasks(before, after)
     olds, news = (_of_arm(load_episodes(run, columns=COLUMNS), arm, run) for run in (before, after))
     of = f", {arm}" if arm else ""
     report = compare_frames(olds, news, RUN_PLACE, (f"{before}{of}", f"{after}{of}"))
     fields = config_differences(read_manifest(before), read_manifest(after))
-    notes = (*_notes(before, olds), *_notes(after, news))
-    return replace(report, differences=tuple(name for name, _, _ in fields), notes=notes)
+    notes = (*coverage(olds, news, (str(before), str(after))), *_notes(before, olds), *_notes(after, news))
+    return replace(report, differences=tuple(Difference(*each) for each in fields), notes=notes)
 
 
 def compare_arms(run: Path, before: str, after: str) -> Report:
@@ -69,8 +73,9 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
         raise ConfigError(f"{run} has no episodes yet, so there is nothing to compare")
     first, *others = (_of_arm(frame, arm, run) for arm in arms)
     notes = _notes(run, frame[frame["arm"].isin(arms)], whole=frame)
+    config = read_manifest(run).config if (run / "run.json").is_file() else {}
     reports = [
-        replace(compare_frames(first, other, ARM_PLACE, (arms[0], arm), str(run)), notes=notes)
+        replace(compare_frames(first, other, ARM_PLACE, (arms[0], arm), str(run), config), notes=notes)
         for arm, other in zip(arms[1:], others, strict=True)
     ]
     return adjust(reports)
@@ -88,9 +93,17 @@ def _of_arm(frame: pd.DataFrame, arm: str, run: Path) -> pd.DataFrame:
 
 
 def compare_frames(
-    before: pd.DataFrame, after: pd.DataFrame, place: list[str], names: tuple[str, str], where: str = ""
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    place: list[str],
+    names: tuple[str, str],
+    where: str = "",
+    config: Config = MappingProxyType({}),
 ) -> Report:
-    """Compares two frames of `load_episodes`, paired by the columns `place`. Raises `ConfigError` if nothing pairs."""
+    """Compares two frames of `load_episodes`, paired by the columns `place`. Raises `ConfigError` if nothing pairs.
+
+    `where` and `config` are the run and its configuration, to explain what is missing.
+    """
     olds, news = _common_checks(before, after), _common_checks(after, before)
     when = moment(pd.concat([olds, news]))
     news_of = dict(parts(news, when))
@@ -111,7 +124,36 @@ def compare_frames(
         aggregates=_aggregates(olds, news, names) if one_arm and found[0].over != "tasks" else (),
         decomposition=decomposition,
     )
+    if place is ARM_PLACE:
+        report = _with_treatments(report, pd.concat([before, after]), (olds, news), config)
+    elif place is RUN_PLACE:
+        report = replace(report, absences=tuple(_absences(report, (before, after), (olds, news))))
     return adjust([report])[0]
+
+
+def _with_treatments(
+    report: Report, whole: pd.DataFrame, reached: tuple[pd.DataFrame, pd.DataFrame], config: Config
+) -> Report:
+    """Adds what each arm was given in the part of the headline, and whether that is enough for a comparison."""
+    when = moment(pd.concat(reached))
+    compared = [dict(parts(side, when)).get(report.headline.part, side.iloc[:0]) for side in reached]
+    found = {each.arm: each for each in treatments_of(whole, pd.concat(compared))}
+    before, after = found.get(report.before), found.get(report.after)
+    return replace(report, treatments=tuple(found.values()), untreated=not_measured(before, after, config))
+
+
+def _absences(
+    report: Report, sides: tuple[pd.DataFrame, pd.DataFrame], reached: tuple[pd.DataFrame, pd.DataFrame]
+) -> Iterator[str]:
+    """Compared arms of either run whose treatment did not happen in the part of the headline."""
+    when = moment(pd.concat(reached))
+    both = report.decomposition
+    arms = set(both.skills_names) if both else set(sides[0]["arm"]) & set(sides[1]["arm"])
+    for name, side_, of_side in zip((report.before, report.after), sides, reached, strict=True):
+        compared = dict(parts(of_side, when)).get(report.headline.part, of_side.iloc[:0])
+        for treatment in treatments_of(side_[side_["arm"].isin(arms)], compared):
+            if absent := treatment.absence({}) or treatment.unread():
+                yield f"in {name} {absent}"
 
 
 def adjust(reports: Sequence[Report]) -> list[Report]:
@@ -132,20 +174,6 @@ def adjust(reports: Sequence[Report]) -> list[Report]:
         )
         for report in reports
     ]
-
-
-def _refuse_other_tasks(before: Path, after: Path) -> None:
-    a, b = read_manifest(before), read_manifest(after)
-    if a.tasks_digest and a.tasks_digest == b.tasks_digest:
-        return
-    was, now = a.config.get("suite", {}), b.config.get("suite", {})
-    # `count` may differ: a longer draw starts with the same tasks.
-    for field in sorted((was.keys() | now.keys()) - {"count"}):
-        if was.get(field) != now.get(field):
-            raise ConfigError(
-                f"{before} and {after} cannot be paired: suite.{field} is {was.get(field)!r} in one and "
-                f"{now.get(field)!r} in the other; compare runs of the same tasks"
-            )
 
 
 def _nothing(pairs: pd.DataFrame, names: tuple[str, str], where: str) -> str:
@@ -184,6 +212,7 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparis
             continue
         before_P, after_P, together = found
         count = len(before_P)
+        plain = together.over == "tasks" and set(side(pairs, "lane", "before")) == {MAIN}
         lost, gained = int((before_P & ~after_P).sum()), int((~before_P & after_P).sum())
         change_P = found.change_P.astype(np.float64)
         p_value = together.p_value(found.change_P)
@@ -202,8 +231,8 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparis
             worlds=together.worlds,
             lanes=together.lanes,
             tasks=together.tasks,
-            counted=together.of(count, "pair" if count == 1 else "pairs"),
-            limit=together.limit(),
+            counted=_tasks(count, together.tasks) if plain else together.of(count, "pair" if count == 1 else "pairs"),
+            limit="" if plain else together.limit(),
             clusters=tuple(_cluster(change_P, unit_P) for unit_P in together.clusterings),
             standard_error=None if math.isnan(error := together.error(change_P)) else error,
             unpaired=episodes - 2 * count,
@@ -211,6 +240,12 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparis
             lane_correlation=intraclass_correlation(change_P, together.lane_P),
             part=part,
         )
+
+
+def _tasks(pairs: int, tasks: int) -> str:
+    """What a comparison of plain runs is over. No library is shared, so only samples of a task depend on each other."""
+    whole = f"{tasks} task{'' if tasks == 1 else 's'}"
+    return whole if pairs == tasks else f"{pairs} pairs of {whole}"
 
 
 def _cluster(change_P: Array, unit_P: Codes) -> Lanes | None:

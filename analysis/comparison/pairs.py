@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from hermes_lab.analysis.skill_effects import treatment
 from hermes_lab.analysis.stats.paired import PLACES, Units, units_of
 
 METRICS = {
@@ -22,10 +23,15 @@ WEIGHTS_PLACE = ["suite", "task_id", "arm", "replicate", "world", "round", "samp
 """Columns that identify its counterpart under other weights, in the same run and arm."""
 CHECK_PLACE = ["suite", "task_id", "lane", "sample"]
 """Columns that identify its counterpart in another held-out check of the same lane."""
-COLUMNS = [
-    *("run", "suite", "task_id", "lane", "arm", "replicate", "world", "weights", "round", "sample", "phase"),
-    *("experience", "status", "error_kind", "model", "adapter", "adapter_digest", *METRICS),
-]
+COLUMNS = list(
+    dict.fromkeys(
+        (
+            *("run", "suite", "task_id", "lane", "arm", "replicate", "world", "weights", "round", "sample", "phase"),
+            *("experience", "status", "error_kind", "model", "adapter", "adapter_digest", *METRICS),
+            *treatment.COLUMNS,
+        )
+    )
+)
 """The `load_episodes` columns that comparisons need."""
 
 LEARNING = "while learning"

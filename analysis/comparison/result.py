@@ -1,12 +1,14 @@
 """The result of a comparison, and its wording."""
 
+import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from hermes_lab.analysis.comparison.decomposition import TESTS, TwoByTwo
 from hermes_lab.analysis.comparison.pairs import METRICS
 from hermes_lab.analysis.comparison.slope import Slope
 from hermes_lab.analysis.comparison.wording import points, shown, tested
+from hermes_lab.analysis.skill_effects.treatment import Treatment
 from hermes_lab.analysis.stats.aggregate import Aggregate
 from hermes_lab.analysis.stats.intervals import Interval, Rate
 from hermes_lab.analysis.stats.paired import LEVEL
@@ -66,13 +68,20 @@ class Comparison:
         """The verdict in one line."""
         verdict = f"{shown(self.p_value, self.p_adjusted)}{points(self.difference, self.interval)}"
         said = tested(self.p_value, self.p_adjusted, f"{self.family} tests")
-        left_out = f"; {self.unpaired} unpaired episodes excluded" if self.unpaired else ""
-        return f"{METRICS[self.metric]}: {self.before} -> {self.after}, {verdict}, {said}{left_out}"
+        why = "episodes without a call or a counterpart" if self.metric == "first_call_ok" else "unpaired episodes"
+        left_out = f"; {self.unpaired} {why} excluded" if self.unpaired else ""
+        return f"{self.rates()}, {verdict}, {said}{left_out}"
+
+    def rates(self) -> str:
+        """The two rates."""
+        return f"{METRICS[self.metric]}: {self.before} -> {self.after}"
 
     def reach(self) -> str:
         """What p and interval are clustered by, and so what they generalise to."""
         if self.over == "worlds":
             return f"p and interval: clustered by world ({self.worlds} worlds)"
+        if self.over == "tasks" and not self.limit:
+            return f"p and interval: over {self.tasks} task{'s' * (self.tasks > 1)}, samples of a task together"
         if self.over == "tasks":
             few = "one lane" if self.lanes == 1 else f"{self.lanes} lanes"
             tasks = f"{self.tasks} task{'s' * (self.tasks > 1)} of {few}"
@@ -123,6 +132,26 @@ class Change:
         return f"{self.side}, the same held-out tasks before -> {self.when}: {self.comparison.sentence()}"
 
 
+class Difference(NamedTuple):
+    """A field of the configuration in which two runs differ."""
+
+    field: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.field}: {_shown(self.before)} -> {_shown(self.after)}"
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) and value else json.dumps(value, default=str)
+    return text if len(text) <= _VALUE else f"{text[: _VALUE - 3]}..."
+
+
+_VALUE = 60
+"""Characters of a field's value; `--json` has all."""
+
+
 @dataclass(frozen=True)
 class Report:
     """The metrics that both sides have, by part of the run, the most interesting first.
@@ -136,8 +165,8 @@ class Report:
     after: str
     comparisons: tuple[Comparison, ...]
     cells: tuple[Cell, ...] = ()
-    differences: tuple[str, ...] = ()
-    """The configuration's fields in which two runs differ."""
+    differences: tuple[Difference, ...] = ()
+    """The configuration's fields in which two runs differ, if they affect results."""
     changes: tuple[Change, ...] = ()
     decomposition: TwoByTwo | None = None
     slope: Slope | None = None
@@ -146,11 +175,35 @@ class Report:
     """Both sides' interquartile mean over worlds, or lanes; none with fewer than 6 of either."""
     notes: tuple[str, ...] = ()
     """Missing and errored episodes, a line each."""
+    treatments: tuple[Treatment, ...] = ()
+    """What the agent was given in each arm with skills, if arms are compared."""
+    absences: tuple[str, ...] = ()
+    """Arms of two compared runs whose treatment did not happen."""
+    untreated: str = ""
+    """Why the arms do not differ in treatment, so that their difference measures nothing; "" if they do."""
 
     @property
     def headline(self) -> Comparison:
         """Solved at the first submission, in the most interesting part; if nothing was judged, the first metric."""
         return next((c for c in self.comparisons if c.metric == "success"), self.comparisons[0])
+
+    @property
+    def unmeasured(self) -> str:
+        """Why there is no finding; "" if there is. Skills that were listed and never loaded leave one only if the
+        difference is shown."""
+        if self.untreated or self.headline.shown:
+            return self.untreated
+        return next((said for each in self._after() if (said := each.unread())), "")
+
+    def caveats(self) -> list[str]:
+        """What limits the finding: lanes without the treatment, and a difference without a loaded skill."""
+        told = [*self.absences, *(each.caveat() for each in self.treatments)]
+        if self.headline.shown:
+            told += [f"{said}: not an effect of their content" for each in self._after() if (said := each.unread())]
+        return [each for each in told if each]
+
+    def _after(self) -> list[Treatment]:
+        return [each for each in self.treatments if each.arm == self.after]
 
     def _too_few(self) -> str:
         """A note if so few units cannot give a Holm-adjusted p below 0.05 at all."""
@@ -168,18 +221,26 @@ class Report:
         return {
             "before": self.before,
             "after": self.after,
-            "differences": self.differences,
+            "differences": [difference._asdict() for difference in self.differences],
             "comparisons": [comparison.report() for comparison in self.comparisons],
             "cells": [{"weights": c.weights, "skills": c.skills, "success": c.success.report()} for c in self.cells],
             "changes": [{"side": change.side} | change.comparison.report() for change in self.changes],
             "decomposition": self.decomposition.report() if self.decomposition else None,
             "slope": self.slope.report() if self.slope else None,
             "aggregates": [aggregate.report() for aggregate in self.aggregates],
+            "treatments": [treatment.report() for treatment in self.treatments],
+            "unmeasured": self.unmeasured,
             "notes": self.notes,
         }
 
     def lines(self) -> list[str]:
-        """The verdicts, then the cells of weights x skills."""
+        """The verdicts, then the cells of weights x skills; the rates alone if nothing is measured."""
+        given = [f"  {treatment.sentence()}" for treatment in self.treatments]
+        if self.unmeasured:
+            rates = [f"{c.part}{', ' if c.part else ''}{c.rates()}" for c in self.comparisons]
+            weights = [f"weights: {self.decomposition.weights}"] if self.decomposition else []
+            said = [f"{self.before} -> {self.after}", *(f"  {line}" for line in (*rates, *weights))]
+            return [*said, *given, *(f"  {note}" for note in self.notes)]
         lines: list[str] = []
         for part in dict.fromkeys(comparison.part for comparison in self.comparisons):
             lines.append(f"{self.before} -> {self.after}{', ' if part else ''}{part}")
@@ -195,5 +256,6 @@ class Report:
             lines.append(f"  {self.slope.sentence(self.before, self.after)}")
         if self.decomposition:
             lines += [f"  {line}" for line in self.decomposition.lines()]
+        lines += given
         lines += [f"  {note}" for note in self.notes]
-        return lines + ([f"  the runs differ in: {', '.join(self.differences)}"] if self.differences else [])
+        return lines + [f"  the runs differ in {difference}" for difference in self.differences]

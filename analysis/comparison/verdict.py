@@ -66,7 +66,7 @@ def verdict(*runs: Path) -> Verdict:
     try:
         if len(runs) > 1:
             report = compare_runs(runs[0], runs[-1])
-            return of_report(report, _changed(frames[0], frames[-1]))
+            return of_report(report, _changed(frames[0], frames[-1], report))
         return _of_one(runs[0], frames[0])
     except ConfigError as error:
         return _not_measured(str(error))
@@ -74,17 +74,21 @@ def verdict(*runs: Path) -> Verdict:
 
 def of_report(report: Report, question: str) -> Verdict:
     """The headline of a comparison."""
+    if report.unmeasured:
+        return _unmeasured(report, question)
     headline = report.headline
     others = [c for c in report.comparisons if c.metric == headline.metric and c is not headline]
+    limits = "".join(f"; {caveat}" for caveat in report.caveats())
     detail = [headline.reach(), *(f"{other.part}: {other.sentence()}" for other in others)]
     detail += [change.sentence() for change in report.changes]
     if report.slope:
         detail.append(report.slope.sentence(report.before, report.after))
+    detail += [treatment.sentence() for treatment in report.treatments]
     if both := report.decomposition:
         limit = f"; applies to {both.limit}" if both.limit else ""
         return Verdict(
             question="skills and weights",
-            sentence=f"{both.sentence()}; {p_text(both.both.p_value)}, over {both.counted}{limit}",
+            sentence=f"{both.sentence()}; {p_text(both.both.p_value)}, over {both.counted}{limit}{limits}",
             difference=both.both.difference,
             interval=both.both.interval,
             p_value=both.both.p_value,
@@ -94,12 +98,24 @@ def of_report(report: Report, question: str) -> Verdict:
         )
     return Verdict(
         question=question,
-        sentence=_sentence(headline, _subject(report, question)),
+        sentence=_sentence(headline, _subject(report, question)) + limits,
         difference=headline.difference,
         interval=headline.interval,
         p_value=headline.p_value,
         shown=headline.shown,
         detail=(*detail, *report.notes),
+        comparison=report,
+    )
+
+
+def _unmeasured(report: Report, question: str) -> Verdict:
+    """The verdict where the treatment did not happen. The effect of weights in a 2 x 2 stays measured."""
+    both = report.decomposition
+    weights = f"; the weights alone: {both.weights}" if both else ""
+    return Verdict(
+        question=question,
+        sentence=f"not measured: {report.unmeasured}{weights}",
+        detail=(*(treatment.sentence() for treatment in report.treatments), *report.notes),
         comparison=report,
     )
 
@@ -129,17 +145,25 @@ def with_causes(found: Verdict, frame: pd.DataFrame) -> Verdict:
     in a fixed-sequence procedure no p-value needs correction for the tests before it."""
     arms = set(frame["arm"])
     both = found.comparison.decomposition if found.comparison else None
-    causes = []
+    causes: list[str] = []
+    if found.comparison and found.comparison.unmeasured:
+        return found
     if (both.skills.shown if both else found.shown) and "placebo" in arms:
         placebo, on = (frame[frame["arm"] == arm] for arm in ("placebo", "on"))
-        content = compare_frames(placebo, on, ARM_PLACE, ("placebo", "on")).headline
-        causes.append(
-            f"against a placebo of the same length: {content.sentence()}"
-            + ("" if content.shown else "; an effect of the skills' content is not shown")
-        )
+        against = compare_frames(placebo, on, ARM_PLACE, ("placebo", "on"))
+        causes.append(f"against a placebo of the same length: {_against_placebo(against)}")
     if "oracle" in arms and (gap := gap_closed(frame)):
-        causes.append(gap.sentence())
+        off, oracle = (frame[frame["arm"] == arm] for arm in ("off", "oracle"))
+        missing = compare_frames(off, oracle, ARM_PLACE, ("off", "oracle")).untreated
+        causes.append(f"share of the gap to the oracle: not measured: {missing}" if missing else gap.sentence())
     return replace(found, causes=tuple(causes))
+
+
+def _against_placebo(report: Report) -> str:
+    if report.unmeasured:
+        return f"not measured: {report.unmeasured}"
+    content = report.headline
+    return content.sentence() + ("" if content.shown else "; an effect of the skills' content is not shown")
 
 
 def _arms_in_order(run: Path, frame: pd.DataFrame) -> tuple[list[str], list[str]]:
@@ -152,15 +176,35 @@ def _arms_in_order(run: Path, frame: pd.DataFrame) -> tuple[list[str], list[str]
     return there, [arm for arm in asked if arm not in held]
 
 
-def _changed(before: pd.DataFrame, after: pd.DataFrame) -> str:
-    """Whether two runs differ in weights, judging by their episodes."""
+def _changed(before: pd.DataFrame, after: pd.DataFrame, report: Report) -> str:
+    """Whether two runs differ in weights alone, judging by their episodes and their configurations."""
     identity = ["model", "adapter", "adapter_digest"]
     same = set(before[identity].itertuples(index=False)) == set(after[identity].itertuples(index=False))
-    return "runs" if same else "weights"
+    others = {difference.field for difference in report.differences} - _WEIGHTS - _EXTENT
+    return "runs" if same or others else "weights"
+
+
+_WEIGHTS = frozenset({"model.adapter", "model.merge", "learning.adapters"})
+"""The fields that choose the weights of a model."""
+_EXTENT = frozenset({"suite.count", "run.samples", "learning.arms", "learning.replicates", "learning.worlds"})
+"""Fields that say how much was run, which changes no pair."""
 
 
 def _subject(report: Report, question: str) -> str:
-    return {"skills": "Skills", "weights": "The new weights"}.get(question, f"{report.after} vs {report.before}")
+    """What the verdict is about; for two runs with what differs between them."""
+    if question in _SUBJECTS:
+        return _SUBJECTS[question]
+    sides = f"{report.after} vs {report.before}"
+    fields = [difference for difference in report.differences if difference.field not in _EXTENT]
+    if not fields:
+        return sides
+    told = "; ".join(map(str, fields)) if len(fields) <= _FIELDS else f"{len(fields)} settings differ, see below"
+    return f"{sides} ({told})"
+
+
+_SUBJECTS = {"skills": "Skills", "weights": "The new weights"}
+_FIELDS = 3
+"""Differing settings to name in the verdict."""
 
 
 def _sentence(found: Comparison, subject: str) -> str:

@@ -87,7 +87,7 @@ def _judge_cost(line: Line) -> float:
 
 def _first_call_ok(line: Line) -> bool | None:
     ok = line.metrics.first_call_ok
-    return None if ok is None or line.status == "errored" else bool(ok)
+    return None if ok is None or _first_call(line) is False or line.status == "errored" else bool(ok)
 
 
 def _first_call(line: Line) -> bool | None:
@@ -157,6 +157,10 @@ _COLUMNS: Mapping[str, _Column] = {
     "skills_written": _Column(
         "skills review", lambda e: len(e.skills.writes) + (len(e.review.writes) if e.review else 0)
     ),
+    "notes_written": _Column(
+        "memory review", lambda e: len(e.memory.writes) + (len(e.review.memory) if e.review else 0)
+    ),
+    "noted": _Column("memory", lambda e: bool(e.memory.snapshot)),
     "skills_eligible": _Column("skills", lambda e: sum(trace.eligible is True for trace in e.skills.traces)),
     "skills_followed": _Column("skills", lambda e: sum(trace.followed is True for trace in e.skills.traces)),
     "recovered": _Column("observation", lambda e: e.observation.recovered if e.observation else None),

@@ -58,6 +58,11 @@ class _Skills(Struct, frozen=True):
     traces: tuple[_Trace, ...] = ()
 
 
+class _Memory(Struct, frozen=True):
+    snapshot: str = ""
+    writes: tuple[_Counted, ...] = ()
+
+
 class _ReviewTrajectory(_Trajectory, frozen=True):
     steps: tuple[_Counted, ...] = ()
 
@@ -65,6 +70,7 @@ class _ReviewTrajectory(_Trajectory, frozen=True):
 class _Review(Struct, frozen=True):
     trajectory: _ReviewTrajectory | None = None
     writes: tuple[_Counted, ...] = ()
+    memory: tuple[_Counted, ...] = ()
     seconds: float = 0.0
     error: EpisodeError | None = None
 
@@ -103,6 +109,7 @@ class Line(EpisodeResult[_Task], frozen=True, kw_only=True):
     verdicts: tuple[_Verdict, ...] = ()
     trajectory: _Trajectory | None = None
     skills: _Skills = _Skills()
+    memory: _Memory = _Memory()
     observation: Observation | None = None
     children: tuple[_Counted, ...] = ()
     review: _Review | None = None

@@ -83,7 +83,8 @@ class EpisodeRow(Struct, frozen=True):
     first_call: bool | None
     """Whether the first reply asked for a tool, in any format; None if the record does not say."""
     first_call_ok: bool | None
-    """Whether the first reply had a well-formed call of a known tool with valid arguments."""
+    """Whether the first reply had a well-formed call of a known tool with valid arguments; None if it asked for no
+    tool."""
     prompt_tokens: int
     """As the server counted them, without the review's."""
     completion_tokens: int
@@ -114,6 +115,10 @@ class EpisodeRow(Struct, frozen=True):
     """Whether it loaded any."""
     skills_written: int
     """Accepted skill writes, of the episode and its review."""
+    notes_written: int
+    """Accepted changes to its notes, of the episode and its review."""
+    noted: bool
+    """Whether its prompt had notes."""
     skills_eligible: int
     """Skills known to be relevant to the task."""
     skills_followed: int

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -26,6 +26,7 @@ from hermes_lab.analysis.report.data import (
 )
 from hermes_lab.analysis.skill_effects.capture import Capture
 from hermes_lab.analysis.skill_effects.funnel import Funnel, funnels, read_seen
+from hermes_lab.analysis.skill_effects.treatment import is_told
 from hermes_lab.analysis.skill_effects.uplift import Uplift, uplift_sentence, uplifts
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.analysis.stats.paired import rate_of
@@ -84,6 +85,10 @@ class Findings:
     """Whether the report covers several runs."""
     from_suite: FromSuite = FromSuite()
     warnings: list[str] = field(default_factory=list)
+    learns: bool = True
+    """Whether a run is an experiment. Other runs have no curves, no course and no transfer."""
+    evaluations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The summaries of plain runs, by the prefix of their series' names."""
 
 
 def find(
@@ -96,8 +101,10 @@ def find(
     sides = choose_sides(frame, report)
     pairs = pair_up(frame, sides)
     arms = list(_arms(frame))
-    fits = _named(_per_run(frame, fit_series))
-    warnings = [*_incomplete(frame, runs, manifests), *_absent(frame, manifests), *_scores(runs)]
+    learns = any(manifest.command == "learn" for manifest in manifests)
+    fits = _named(_per_run(frame, fit_series)) if learns else {}
+    summaries = {run: summarize(run) for run in runs}
+    warnings = [*_incomplete(frame, runs, manifests), *_absent(frame, manifests), *_scores(summaries, said)]
     if len(runs) > 2:
         warnings.append(f"{len(runs)} runs: the verdict compares the first with the last")
     if from_suite.leaks:
@@ -111,16 +118,22 @@ def find(
         losses=[losses(pairs, part) for part in dict.fromkeys(c.part for c in report.comparisons)] if report else [],
         arms=arms,
         fits=fits,
-        forms=_named(_per_run(frame, choose_series)),
+        forms=_named(_per_run(frame, choose_series)) if learns else {},
         costs=_tables(_per_run(frame, costs)),
         compared=compared_series(frame, sides, report) if sides and report else [arm.name for arm in arms],
         course=_tables(_per_run(frame, course)),
         funnels=[funnel for run in runs for funnel in funnels(read_seen(run))] if len(runs) == 1 else [],
         uplifts=skills,
-        transfers=_named(_per_run(frame, transfers)),
+        transfers=_named(_per_run(frame, transfers)) if learns else {},
         several=len(runs) > 1,
         from_suite=from_suite,
         warnings=warnings,
+        learns=learns,
+        evaluations={
+            name: content
+            for (name, _), content in zip(per_run(frame), summaries.values(), strict=False)
+            if content["evaluation"]
+        },
     )
 
 
@@ -186,13 +199,16 @@ def _incomplete(frame: pd.DataFrame, runs: Sequence[Path], manifests: Sequence[R
             yield f"{where}{unjudged:,} episodes were not judged and have no score"
 
 
-def _scores(runs: Sequence[Path]) -> Iterator[str]:
-    """Warnings about problems that invalidate scores, from the run's summary."""
-    for run in runs:
-        content = summarize(run)
+def _scores(summaries: Mapping[Path, Mapping[str, Any]], said: Verdict) -> Iterator[str]:
+    """Warnings about problems that invalidate scores, from the run's summary; not what the verdict says."""
+    for run, content in summaries.items():
         told = set(error_warnings(content))  # by `_incomplete`
-        where = f"{run.name}: " if len(runs) > 1 else ""
-        yield from (f"{where}{warning}" for warning in content["warnings"] if warning not in told)
+        where = f"{run.name}: " if len(summaries) > 1 else ""
+        yield from (
+            f"{where}{warning}"
+            for warning in content["warnings"]
+            if warning not in told and not is_told(warning, said.sentence)
+        )
 
 
 def _absent(frame: pd.DataFrame, manifests: Sequence[RunManifest]) -> Iterator[str]:

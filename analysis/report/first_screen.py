@@ -15,6 +15,7 @@ from hermes_lab.analysis.report.markup import Markup, element, join
 from hermes_lab.analysis.report.skills_section import uplift_table
 from hermes_lab.analysis.report.words import duration, interval, number, percent, points
 from hermes_lab.analysis.stats.intervals import Interval, Rate
+from hermes_lab.analysis.summaries.warnings import ending
 
 FIRST, FURTHER = 5, 3
 """Regressions listed for the verdict's part, and for each other part."""
@@ -25,7 +26,7 @@ def first_screen(found: Findings, frame: pd.DataFrame) -> Markup:
     """The first section of the page. It quotes the verdict verbatim, as everywhere."""
     sentence, more = _headline(found.verdict)
     if found.sides is None and found.uplifts is None:
-        sentence, more = _alone(found), found.verdict.sentence
+        sentence, more = _alone(found), "" if found.evaluations else found.verdict.sentence
     said = [line for line in (more, *found.verdict.causes) if line]
     parts = [element("h1", _told(sentence), id="verdict-sentence"), _warnings(found.warnings)]
     if found.uplifts is not None:
@@ -52,6 +53,12 @@ def _alone(found: Findings) -> str:
     arm = found.arms[0]
     if not any(arm.success.trials for arm in found.arms):
         return "No verdict: no episode was judged"
+    if found.evaluations:
+        (content,) = found.evaluations.values()
+        tasks, score = content["evaluation"]["tasks"]["all"], content["mean_score"]
+        episodes = f"{arm.success.trials:,} episodes of " if arm.success.trials > tasks else ""
+        mean = "" if abs(score - content["success_rate"]) < 1e-9 else f", mean score {score:.2f}"
+        return f"Solved {percent(arm.success.value)} of {episodes}{tasks:,} tasks at the first submission{mean}"
     return f"No comparison: {arm.name} solved {percent(arm.success.value)} of {arm.success.trials:,} tasks"
 
 
@@ -132,7 +139,7 @@ def _cost(found: Findings) -> Markup:
         return _card(
             "Cost", element("p", "Not measured: only training tasks count as cost, and there are none.", class_="none")
         )
-    titles = ("", "tokens / solved", "time / solved", "tokens", "of which reviews")
+    titles = ("", "tokens / solved", "time / solved", "tokens", *(("of which reviews",) if found.learns else ()))
     head = element("tr", *(element("th", title, scope="col") for title in titles))
     rows = [
         element(
@@ -141,11 +148,11 @@ def _cost(found: Findings) -> Markup:
             element("td", number(row["tokens_per_solved"])),
             element("td", duration(row["seconds_per_solved"])),
             element("td", number(row["tokens"])),
-            element("td", percent(row["review_tokens"] / row["tokens"])),
+            *((element("td", percent(row["review_tokens"] / row["tokens"])),) if found.learns else ()),
         )
         for row in _costs(found)
     ]
-    told = "Includes the reviews that write skills." + (
+    told = ("Includes the reviews that write skills." if found.learns else "Includes failures.") + (
         "" if (found.costs["tokens"] > 0).any() else " Tokens not measured: the model reported no usage."
     )
     table = element("table", element("thead", head), element("tbody", *rows), class_="small")
@@ -160,8 +167,13 @@ def _costs(found: Findings) -> list[pd.Series]:
 def _regressions(found: Findings, frame: pd.DataFrame) -> Markup:
     """Tasks solved by the side before but not by the side after, by compared part."""
     title, sides = "Worst regressions", found.sides
+    if sides is None and found.evaluations:
+        return _failures(found, frame)
     if sides is None:
         return _card(title, element("p", "Not measured: no pairs.", class_="none"))
+    report = found.verdict.comparison
+    if report and report.unmeasured:
+        return _card(title, element("p", f"Not measured: {report.unmeasured}.", class_="none"))
     if not any(part.pairs for part in found.losses):
         return _card(title, element("p", _UNJUDGED, class_="none"))
     content = []
@@ -172,6 +184,25 @@ def _regressions(found: Findings, frame: pd.DataFrame) -> Markup:
     if any(part.worst for part in found.losses):
         content.append(element("p", "Click a task to see both episodes side by side.", class_="axis"))
     return _card(title, *content)
+
+
+def _failures(found: Findings, frame: pd.DataFrame) -> Markup:
+    """Failed tasks of a plain run to look at first."""
+    title = "Failures to look at first"
+    (content,) = found.evaluations.values()
+    failures = content["evaluation"]["failures"]
+    if not failures:
+        return _card(title, element("p", "None." if content["scored"] else _UNJUDGED, class_="none"))
+    numbers = {key: number for number, key in enumerate(frame["key"])}
+    items = [
+        element(
+            "li",
+            element("a", each["task"], href=link(frame, numbers[each["episode"]]), class_="mono"),
+            element("span", f"solved {each['count']} of {each['of']}, {ending(each['stop_reason'])}", class_="note"),
+        )
+        for each in failures
+    ]
+    return _card(title, element("ol", *items, class_="worst"))
 
 
 def _summary(part: Losses, sides: Sides) -> str:

@@ -45,6 +45,8 @@ SECTIONS = {
     "verdict": "Verdict",
     "curves": "Curves",
     "arms": "Arms",
+    "results": "Results",
+    "evaluation": "Tasks",
     "course": "Course",
     "skills": "Skills",
     "transfer": "Transfer",
@@ -149,16 +151,16 @@ def _body(
 ) -> Markup:
     of_series = looks(sorted(set(frame["series"]), key=usual_order))
     names = list(run_names([str(run) for run in runs]).values())
-    # Lanes of an uplift run do not learn.
-    learns = found.uplifts is None
+    used = bool((frame["skills_listed"] > 0).any() or frame["reused"].any() or (frame["skills_written"] > 0).any())
     parts = [
         first_screen(found, frame),
-        sections.curves(found, frame, of_series) if learns else None,
-        sections.arms(found),
+        sections.curves(found, frame, of_series) if found.learns else None,
+        sections.arms(found, used=used),
+        sections.evaluations(found),
         sections.weights_by_skills(found),
-        sections.course(found) if learns else None,
-        skills(found, book),
-        sections.transfer(found) if learns else None,
+        sections.course(found) if found.learns else None,
+        skills(found, book) if used or found.learns or found.uplifts is not None else None,
+        sections.transfer(found) if found.learns else None,
         sections.provenance(manifests, names, frame, embedding(len(frame), embedded)),
     ]
     return join([part for part in parts if part])

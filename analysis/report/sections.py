@@ -1,6 +1,6 @@
 """The sections between the first screen and the episodes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -10,7 +10,7 @@ from hermes_lab.analysis.comparison.result import Comparison, Report
 from hermes_lab.analysis.plots.palette import Look
 from hermes_lab.analysis.report import charts
 from hermes_lab.analysis.report.data import usual_order
-from hermes_lab.analysis.report.findings import Findings
+from hermes_lab.analysis.report.findings import Arm, Findings
 from hermes_lab.analysis.report.markup import Markup, element, join
 from hermes_lab.analysis.report.words import NONE, duration, interval, number, percent, points, rate
 from hermes_lab.analysis.stats.over_lanes import Estimate
@@ -84,51 +84,92 @@ def _fitted(found: Findings, name: str) -> str:
     return f"{fit.sentence()}; {fit.threshold(0.8).sentence()}; {found.forms[name].sentence()}"
 
 
-def arms(found: Findings) -> Markup:
-    """A row for each arm."""
+def arms(found: Findings, *, used: bool) -> Markup:
+    """A row for each arm; `used` says whether the agent had skills. Plain runs have no checks."""
+    plain = not found.learns and found.uplifts is None
     cost = {row["series"]: row for _, row in found.costs.iterrows()}
-    rows = [
-        (
-            arm.name,
-            rate(arm.success),
-            rate(arm.accepted),
-            rate(arm.last_check),
-            rate(arm.reused),
-            number(cost[arm.name]["tokens_per_solved"]) if arm.name in cost else NONE,
-            duration(cost[arm.name]["seconds_per_solved"]) if arm.name in cost else NONE,
-            str(arm.errored),
-        )
-        for arm in found.arms
-    ]
-    header = (
-        "arm",
-        "first submission",
-        "any submission",
-        "last check",
-        "loaded a skill",
-        "tokens / solved",
-        "time / solved",
-        "errored",
-    )
-    note = "Last check: held-out tasks, at the last check that all arms of the run reached."
-    lines = [table(header, rows), element("p", note, class_="axis")]
+    columns: dict[str, Callable[[Arm], str]] = {
+        "run" if plain else "arm": lambda arm: arm.name,
+        "first submission": lambda arm: rate(arm.success),
+        "any submission": lambda arm: rate(arm.accepted),
+    }
+    if not plain:
+        columns["last check"] = lambda arm: rate(arm.last_check)
+    if used or not plain:
+        columns["loaded a skill"] = lambda arm: rate(arm.reused)
+    columns |= {
+        "tokens / solved": lambda arm: number(cost[arm.name]["tokens_per_solved"]) if arm.name in cost else NONE,
+        "time / solved": lambda arm: duration(cost[arm.name]["seconds_per_solved"]) if arm.name in cost else NONE,
+        "errored": lambda arm: str(arm.errored),
+    }
+    lines = [table(tuple(columns), [tuple(cell(arm) for cell in columns.values()) for arm in found.arms])]
+    if not plain:
+        note = "Last check: held-out tasks, at the last check that all arms of the run reached."
+        lines.append(element("p", note, class_="axis"))
     if found.verdict.comparison:
         lines += _compared(found.verdict.comparison)
-    return section("arms", "Arms", *lines)
+    return section("results", "Results", *lines) if plain else section("arms", "Arms", *lines)
+
+
+def evaluations(found: Findings) -> Markup | None:
+    """Plain runs by stop reason, suite, domain, family and task; None without one."""
+    parts = []
+    for name, content in found.evaluations.items():
+        if name:
+            parts.append(element("h3", name.removesuffix(", ")))
+        rows = [
+            ("ended", ending(reason), f"{each['count']:,}/{each['of']:,}", percent(_share(each)), NONE)
+            for reason, each in content["solved_by_stop_reason"].items()
+        ]
+        for kind in ("suite", "domain", "family", "task"):
+            of_kind = content["evaluation"][f"by_{kind}"]
+            for each in of_kind[:MOST_TASKS]:
+                score = each["mean_score"]
+                solved = (f"{each['count']:,}/{each['of']:,}", percent(each["rate"]))
+                rows.append((kind, each[kind], *solved, NONE if score is None else f"{score:.2f}"))
+            if len(of_kind) > MOST_TASKS:
+                rows.append((kind, f"{len(of_kind) - MOST_TASKS:,} more in summary --json", NONE, NONE, NONE))
+        parts.append(table(("by", "", "solved", "share", "mean score"), rows, text=2))
+    if not parts:
+        return None
+    note = "First submissions of judged episodes; with several samples of a task, each counts."
+    return section("evaluation", "Tasks", *parts, element("p", note, class_="axis"))
+
+
+MOST_TASKS = 200
+"""Tasks to list; the episode list has all."""
+
+
+def _share(counts: Mapping[str, int]) -> float | None:
+    return counts["count"] / counts["of"] if counts["of"] else None
 
 
 def _compared(report: Report) -> Iterator[Markup]:
+    if report.unmeasured:
+        yield none(f"{report.before} → {report.after}: not measured: {report.unmeasured}.")
+    else:
+        yield from _differences(report)
+    if report.treatments:
+        yield element("ul", *(element("li", treatment.sentence()) for treatment in report.treatments), class_="detail")
+
+
+def _differences(report: Report) -> Iterator[Markup]:
     rows = [_comparison(f"{report.before} → {report.after}", c) for c in report.comparisons]
     rows += [_comparison(f"{change.side}, before → {change.when}", change.comparison) for change in report.changes]
-    yield table(("compared", "measured", "where", "before", "after", "difference (95 %)", "p", "pairs"), rows, text=3)
+    yield table(
+        ("compared", "measured", "where", "before", "after", "difference (95 %)", "p", "p (Holm)", "pairs"),
+        rows,
+        text=3,
+    )
     note = (
-        "Differences in grey are not significant: the interval contains zero or the Holm-adjusted p is not below 0.05."
+        "p (Holm) is adjusted over the tests reported together; intervals and p are not. Differences in grey are not "
+        "significant: p (Holm) is not below 0.05."
     )
     yield element("p", note, class_="axis")
     if report.slope:
         yield element("p", report.slope.sentence(report.before, report.after))
     if report.differences:
-        yield element("p", f"The runs differ in: {', '.join(report.differences)}.", class_="axis")
+        yield element("p", f"The runs differ in: {'; '.join(map(str, report.differences))}.", class_="axis")
 
 
 def _comparison(sides: str, found: Comparison) -> tuple[str, ...]:
@@ -140,9 +181,14 @@ def _comparison(sides: str, found: Comparison) -> tuple[str, ...]:
         rate(found.before),
         rate(found.after),
         element("b", change) if found.shown else element("span", change, class_="note"),
-        "< 0.001" if found.p_adjusted < 0.001 else f"{found.p_adjusted:.2g}",
+        _p(found.p_value),
+        _p(found.p_adjusted),
         f"{found.before.trials:,}",
     )
+
+
+def _p(p_value: float) -> str:
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.2g}"
 
 
 def weights_by_skills(found: Findings) -> Markup | None:

@@ -3,12 +3,15 @@
 import itertools
 import math
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.analysis.skill_effects.timeline import read_merges
+from hermes_lab.analysis.skill_effects.treatment import GIVEN, TreatmentTally, merges_of
 from hermes_lab.analysis.stats.rates import Place, rate_over
+from hermes_lab.analysis.summaries.evaluation import Evaluation
 from hermes_lab.analysis.summaries.unread import longest_cut, unread_formats
 from hermes_lab.analysis.summaries.warnings import Seen, warnings_of
 from hermes_lab.manifest import read_manifest
@@ -32,10 +35,15 @@ def summarize(run: Path) -> dict[str, Any]:
     kind its `count` and most frequent `message`. `warnings` lists problems that invalidate scores
     (`hermes_lab.analysis.summaries.warnings`), of the whole run and of groups.
 
+    `evaluation` is null except for a plain `run` (`hermes_lab.analysis.summaries.evaluation`): success by task, domain
+    and family, tokens, time and cost, and the failures to look at first.
+
     A group also has rates with 95 % intervals, clustered by world or task (`hermes_lab.analysis.stats.rates`):
     `success`, `accepted`, `first_call_ok` and `reused`.
     `first_call_ok` is over the episodes whose first reply asked for a tool. Held-out episodes are included; `phases`
-    has the same values for `learn` and `heldout` separately.
+    has the same values for `learn` and `heldout` separately. `treatment` counts the reviews, and the skills that were
+    written, merged, listed, loaded and followed (`hermes_lab.analysis.skill_effects.treatment`); null where nothing
+    was written or given, unless the arm should have given it.
 
     Raises `ConfigError` if `run` is no run folder.
     """
@@ -43,18 +51,25 @@ def summarize(run: Path) -> dict[str, Any]:
     total = _Tally()
     groups: dict[tuple[str, str, str, str], _Group] = {}
     dropped = _dropped(run)
+    evaluation = Evaluation() if manifest.command == "run" else None
     for row in itertools.starmap(_Row, read_columns(run, _Row._fields)):
         group = groups.setdefault((row.arm, row.model, row.adapter, row.adapter_digest), _Group())
         for tally in (total, group.whole, group.phases.setdefault(row.phase, _Tally())):
             tally.add(row, dropped[row.key])
+        if evaluation:
+            evaluation.add(row)
+        group.treatment.add_lesson(row)
+        group.treatment.add_use(row)
     made = manifest.rescored
+    merged = merges_of(run)
     content = {
         "wanted": manifest.wanted,
         **total.amounts(),
         "rescored": made and {"from": made.run, "verifier": made.verifier, "not_possible": total.rescore_problems()},
+        "evaluation": evaluation and evaluation.report(manifest.config.get("model", {}).get("price")),
         "groups": [
             {"arm": arm, "model": model, "adapter": adapter, "adapter_digest": digest}
-            | groups[arm, model, adapter, digest].report()
+            | groups[arm, model, adapter, digest].report(arm, merged)
             for arm, model, adapter, digest in sorted(groups)
         ],
     }
@@ -71,6 +86,9 @@ class _Row(NamedTuple):
     task_id: str
     world: int
     replicate: int
+    domain: str
+    family: str
+    lane: str
     arm: str
     model: str
     adapter: str
@@ -81,6 +99,7 @@ class _Row(NamedTuple):
     error_message: str
     stop_reason: str
     seconds: float
+    iterations: int
     api_calls: int
     tool_calls: int
     cut_replies: int | None
@@ -94,6 +113,11 @@ class _Row(NamedTuple):
     review_tokens: int
     review_seconds: float
     skills_written: int
+    notes_written: int
+    skills_listed: int
+    skills_loaded: int
+    skills_followed: int
+    noted: bool
     judge_votes: int
     judge_tokens: int
     judge_cost: float
@@ -101,7 +125,6 @@ class _Row(NamedTuple):
     score: float | None
     success: bool | None
     accepted: bool | None
-    first_call: bool | None
     first_call_ok: bool | None
     reused: bool
 
@@ -163,7 +186,7 @@ class _Tally:
         for name, outcome in (
             ("success", row.success),
             ("accepted", row.accepted),
-            ("first_call_ok", None if row.first_call is False else row.first_call_ok),
+            ("first_call_ok", row.first_call_ok),
             ("reused", row.reused if finished else None),
         ):
             outcomes = self._outcomes.setdefault(name, [])
@@ -245,11 +268,14 @@ class _Group:
     def __init__(self) -> None:
         self.whole = _Tally()
         self.phases: dict[str, _Tally] = {}
+        self.treatment = TreatmentTally()
 
-    def report(self) -> dict[str, Any]:
+    def report(self, arm: str, merged: Mapping[str, int]) -> dict[str, Any]:
         phases = {
             phase: tally.amounts() | tally.rates()
             for phase in ("learn", "heldout")
             if (tally := self.phases.get(phase))
         }
-        return self.whole.amounts() | self.whole.rates() | {"phases": phases}
+        found = self.treatment.treatment(arm, merged)
+        treatment = found.report() if arm in GIVEN or found.given or found.learned else None
+        return self.whole.amounts() | self.whole.rates() | {"phases": phases, "treatment": treatment}

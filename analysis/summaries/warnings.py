@@ -3,8 +3,11 @@
 Functions of the numbers of `hermes_lab.analysis.summaries.summary` and the configuration in `run.json`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from hermes_lab.analysis.skill_effects.treatment import GIVEN, Treatment
 
 SHARE = 0.05
 """Share of finished episodes from which truncated, unparsed, filtered, empty, repeated or overlong replies are warned
@@ -90,6 +93,7 @@ def score_warnings(summary: Summary, config: Config, seen: Seen = UNSEEN) -> Ite
     yield from _first_calls(summary, config, unread_is_told="unparsed" in warned)
     yield from _reviews(summary, config)
     yield from _samples(config)
+    yield from _treatments(summary, config)
 
 
 def early_warning(reasons: Mapping[str, int], last_error: str) -> str:
@@ -250,6 +254,21 @@ def _samples(config: Config) -> Iterator[str]:
     else:
         return
     yield f"run.samples is {samples:,} with {why}: the samples of a task may all be identical; {change}"
+
+
+def _treatments(summary: Summary, config: Config) -> Iterator[str]:
+    """Arms whose treatment did not happen, or only in part."""
+    repeated = Counter(group["arm"] for group in summary["groups"])
+    for group in summary["groups"]:
+        if group["arm"] not in GIVEN:
+            continue
+        found = Treatment.of(group["treatment"])
+        where = f"{_group_name(group)}: " if repeated[group["arm"]] > 1 else ""
+        so_far = "" if summary["finished"] >= summary["wanted"] else ", so far"
+        if missing := found.absence(config):
+            yield f"{where}{missing}{so_far}: its results are those of an agent without skills, and measure no effect"
+        elif part := found.unread() or found.caveat():
+            yield f"{where}{part}{so_far}"
 
 
 def _group_name(group: Summary) -> str:

@@ -16,7 +16,7 @@ import anyio
 import msgspec
 
 from hermes_lab.errors import ConfigError, ModelError
-from hermes_lab.models.refusals import Failed, NoReply, Refused
+from hermes_lab.models.refusals import Failed, NoReply, Refused, Unreachable
 
 _RETRIED = frozenset({408, 425, 429})
 _FIRST_WAIT, _LONGEST_WAIT, _LONGEST_RETRY_AFTER = 0.5, 8.0, 60.0
@@ -141,7 +141,8 @@ class Endpoint:
             ) as response:
                 content = await self._read(response)
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
-            raise _TemporaryError(ModelError(f"{self._named}: {_connection_reason(error)}")) from None
+            kind = Unreachable if isinstance(error, aiohttp.ClientConnectorError) else ModelError
+            raise _TemporaryError(kind(f"{self._named}: {_connection_reason(error)}")) from None
         except TimeoutError:
             raise NoReply(f"{self._named}: no reply within {self._timeout:g} s") from None
         except aiohttp.ClientError as error:

@@ -11,6 +11,10 @@ class Refused(ModelError):
         self.status = status
 
 
+class Unreachable(ModelError):
+    """No connection could be made."""
+
+
 class NoReply(ModelError):
     """The server exceeded the timeout."""
 

@@ -29,7 +29,7 @@ from hermes_lab.models.client import EndpointClient, open_endpoint, read_keys
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.fleet import Server, open_fleet
 from hermes_lab.models.model_list import ModelList, NoModelList, read_model_list, shown
-from hermes_lab.models.refusals import Refused
+from hermes_lab.models.refusals import Refused, Unreachable
 from hermes_lab.models.server import VllmServer
 from hermes_lab.models.weights import Say, merged, resolve, silent
 from hermes_lab.protocols import ModelClient
@@ -191,6 +191,8 @@ async def _listed(config: ModelConfig, endpoint: Endpoint, say: Say) -> ModelLis
         unclear: ModelError = error
     except NoModelList as error:
         unclear = error
+    except Unreachable as error:
+        raise Unreachable(f"{error}; start the server, or correct model.base_url") from None
     if not version_of(endpoint.base_url) and await _answers_below(endpoint, "/v1"):
         raise ConfigError(
             f"model.base_url: {endpoint.base_url} is not an API, but {endpoint.base_url}/v1 is: "

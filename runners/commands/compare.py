@@ -55,7 +55,7 @@ def compare(
         return
     for each in found:
         typer.echo(str(each))
-    say_warnings_of(*filter(None, (before, after)))
+    say_warnings_of(*filter(None, (before, after)), told="\n".join(map(str, found)))
 
 
 def _several(arms: str) -> list[str]:

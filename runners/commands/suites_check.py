@@ -1,7 +1,8 @@
 """`tasks check`: validates a suite, and prints its rubric."""
 
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -88,9 +89,27 @@ def _check_adapter(suite: Suite, split: str, count: int, seed: int, sandbox: San
         for flaw in proof.flaws:
             typer.echo(f"  known flaw of the package: {flaw}")
         failures += proof.failures
-    for failure in failures:
-        output.say(failure)
+    for line in collapsed(failures):
+        output.say(line)
     return 2 if failures else 0
+
+
+def collapsed(failures: Iterable[str]) -> Iterator[str]:
+    """One line per fault, with the further tasks or rows that have the same one. A failure is `WHERE: what`."""
+    groups: dict[str, Counter[str]] = {}
+    for failure in failures:
+        where, mark, what = failure.partition(": ")
+        groups.setdefault(f"{mark}{what}" if mark else failure, Counter())[where if mark else ""] += 1
+    for what, places in groups.items():
+        first, *others = places
+        more = f", and {len(others) - _PLACES:,} more" if len(others) > _PLACES else ""
+        same = f" (the same in {', '.join(others[:_PLACES])}{more})" if others else ""
+        times = f" ({places[first]:,} times)" if places[first] > 1 and not others else ""
+        yield f"{first}{what}{same}{times}"
+
+
+_PLACES = 3
+"""Further places of a fault to name."""
 
 
 def _play(
@@ -157,8 +176,8 @@ def _report(suite: Suite, static: Static | None, reports: list[CheckReport], jso
         )
     for line in rubric.lines():
         typer.echo(line)
-    for failure in failures:
-        output.say(failure)
+    for line in collapsed(failures):
+        output.say(line)
     return 2 if failures else 0
 
 
@@ -221,8 +240,8 @@ def _check_file(suite: JsonlSuite, count: int, sandbox: SandboxConfig, json: boo
     found = f"{len(failures)} refused" if failures else "none refused"
     model = f"{judged} graded by a model, which is not asked here; " if judged else ""
     typer.echo(f"{suite.path}: {counted(rows, 'row')}, {found}; {model}solvability not checked (no oracle)")
-    for failure in failures:
-        output.say(failure)
+    for line in collapsed(failures):
+        output.say(line)
     return 2 if failures else 0
 
 

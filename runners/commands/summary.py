@@ -8,6 +8,7 @@ import typer
 
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.evaluation import evaluation_lines, rate_text
 from hermes_lab.runners.tables import printable
 
 
@@ -32,12 +33,15 @@ def say_warnings(content: dict[str, Any]) -> None:
         output.say(f"warning: {warning}")
 
 
-def say_warnings_of(*runs: Path) -> None:
-    """Prints the warnings of several runs, each with the run's folder."""
+def say_warnings_of(*runs: Path, told: str = "") -> None:
+    """Prints the warnings of several runs, each with the run's folder; not those of arms that `told` has covered."""
+    from hermes_lab.analysis.skill_effects.treatment import is_told
     from hermes_lab.analysis.summaries.summary import summarize
 
     for run in runs:
         for warning in summarize(run)["warnings"]:
+            if is_told(warning, told):
+                continue
             output.say(f"warning: {run}: {warning}")
 
 
@@ -65,21 +69,24 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
         typer.echo(f"  {f'errored: {kind}':<32} {error['count']}, most often: {printable(error['message'])}")
     for group in content["groups"]:
         weights = group["adapter"] or group["model"]
-        typer.echo(f"\n  arm {group['arm']}, {weights}")
-        for name, label in _RATES.items():
+        typer.echo(f"\n  {weights}" if content["evaluation"] else f"\n  arm {group['arm']}, {weights}")
+        for name, label in _rates_of(content, group):
             more = _without_call(group) if name == "first_call_ok" else ""
-            typer.echo(f"    {label:<30} {_rate(_learnt(group)[name])}{more}")
+            typer.echo(f"    {label:<30} {rate_text(_learnt(group)[name])}{more}")
         if len(content["groups"]) > 1:
             for label, what in _troubles(group):
                 typer.echo(f"    {label:<30} {what}")
         if heldout := group["phases"].get("heldout"):
-            typer.echo(f"    {'solved of held-out, all checks':<30} {_rate(heldout['success'])}")
-        dropped = f", {group['skills_dropped']} dropped in merges" if group["skills_dropped"] else ""
-        typer.echo(f"    {'skills written':<30} {group['skills_written']}{dropped}")
+            typer.echo(f"    {'solved of held-out, all checks':<30} {rate_text(heldout['success'])}")
+        for label, what in _given(group):
+            typer.echo(f"    {label:<30} {what}")
         if group["reviews"]:
             failed = f", {group['reviews_failed']} failed" if group["reviews_failed"] else ""
             spent = f"{_tokens(group['review_tokens'])}, {group['review_seconds']:.0f} s"
             typer.echo(f"    {'reviews':<30} {group['reviews']}{failed}; {spent}")
+    if content["evaluation"]:
+        for line in evaluation_lines(content):
+            typer.echo(line)
 
 
 _RATES = {
@@ -88,6 +95,20 @@ _RATES = {
     "accepted": "solved at any submission",
     "reused": "loaded a skill",
 }
+
+
+def _rates_of(content: dict[str, Any], group: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The rates to show. A plain run has those only that say something: first calls if any failed, any submission if
+    that differs from the first, and loaded skills if there were some."""
+    for name, label in _RATES.items():
+        rate = group[name]
+        if name == "reused" and not group["treatment"]:
+            continue
+        if content["evaluation"] and name == "first_call_ok" and rate["count"] == rate["of"]:
+            continue
+        if content["evaluation"] and name == "accepted" and rate["count"] == group["success"]["count"]:
+            continue
+        yield name, label
 
 
 def _mean_score(content: dict[str, Any]) -> str:
@@ -111,6 +132,21 @@ def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "reviews ended", endings_text(amounts["review_stop_reasons"])
 
 
+def _given(group: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Skills that were written and used; nothing where there were none, unless the arm should have given them."""
+    from hermes_lab.analysis.skill_effects.treatment import LEARNING
+
+    treatment = group["treatment"]
+    if not treatment:
+        return
+    if group["skills_written"] or group["arm"] in LEARNING:
+        dropped = f", {group['skills_dropped']} dropped in merges" if group["skills_dropped"] else ""
+        yield "skills written", f"{group['skills_written']}{dropped}"
+    notes = f"; notes in {treatment['noted']:,}" if treatment["noted"] else ""
+    uses = f"listed in {treatment['listed']:,} of {treatment['episodes']:,} episodes, loaded in "
+    yield "skills given", f"{uses}{treatment['loaded']:,}, followed in {treatment['followed']:,}{notes}"
+
+
 def _without_call(group: dict[str, Any]) -> str:
     """How many episodes started without a tool call, so that there was none to parse."""
     learnt = _learnt(group)
@@ -126,10 +162,3 @@ def _learnt(group: dict[str, Any]) -> dict[str, Any]:
 
 def _tokens(count: int) -> str:
     return f"{count:,} tokens" if count else "no tokens reported"
-
-
-def _rate(rate: dict[str, Any]) -> str:
-    if rate["rate"] is None:
-        return "-"
-    low, high = 100 * rate["low"], 100 * rate["high"]
-    return f"{rate['count']}/{rate['of']} = {100 * rate['rate']:.0f} % (95 % interval {low:.0f}-{high:.0f} %)"

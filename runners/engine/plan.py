@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from hermes_lab.config.schema import Arm, RunConfig
+from hermes_lab.lane import MAIN
 from hermes_lab.manifest import WITHOUT_OBJECTS
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
@@ -101,7 +102,7 @@ def plan_run(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
     wanted = config.suite
     with wrap_suite_errors(suite.name):
         tasks = suite.load(split=wanted.split, count=wanted.count, seed=wanted.seed, world=wanted.world)
-    return [Lane("main", "frozen", library, config.run.samples, [tasks])]
+    return [Lane(MAIN, "frozen", library, config.run.samples, [tasks])]
 
 
 def tasks_digest(lanes: Sequence[Lane]) -> str:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.runners.engine.budget import Budget, Share
+from hermes_lab.runners.engine.lanes import LEARNING
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.tables import counted
@@ -53,6 +54,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     power: Sequence[Power]
     curve_lanes: int = CURVE_LANES
     budget: Mapping[str, Share]
+    warnings: Sequence[str] = ()
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -80,6 +82,8 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
         yield f"curve: {counted(self.lanes_per_arm, 'lane')} per arm; a fit needs about {CURVE_LANES}{few}"
         if self.budget:
             yield f"budget used: {', '.join(f'{share} {name}' for name, share in self.budget.items())}"
+        for warning in self.warnings:
+            yield f"warning: {warning}"
 
 
 def pooled_power(plans: Sequence[ExperimentPlan]) -> list[Power]:
@@ -130,6 +134,35 @@ def plan_experiment(config: RunConfig, lanes: Sequence[Lane], budget: Budget, fi
         finished=finished,
         power=_comparison_power(config, each, learnt, heldout) if len(learning.arms) * len(weights) > 1 else (),
         budget=budget.shares,
+        warnings=list(_untreated(config, heldout)),
+    )
+
+
+def _untreated(config: RunConfig, heldout: int) -> Iterator[str]:
+    """Why arms may never learn, or never use what they learn, as far as the plan can tell."""
+    learning, every = config.learning, config.skills.review_every
+    arms = " and ".join(f"`{arm}`" for arm in learning.arms if arm in LEARNING)
+    if not arms:
+        return
+    # Skills that the last round writes are used by held-out tasks only.
+    tasks = (learning.rounds - (not heldout)) * learning.round_size
+    if not tasks:
+        yield (
+            f"nothing that {arms} learns is ever used: there is one round, and no held-out task after it; raise "
+            "learning.rounds or learning.heldout.tasks"
+        )
+        return
+    most = tasks * config.agent.max_iterations
+    before = f"a lane has {counted(tasks, 'task')} before its last use of skills"
+    if every > most:
+        why = f"{before}, with {most:,} iterations at most, so it is never reached"
+    elif every > tasks:
+        why = f"{before}, so an agent with one iteration per task gets no review"
+    else:
+        return
+    yield (
+        f"{arms} may never learn: skills.review_every is {every:,} tool-calling iterations, and {why}; lower it "
+        "(0: after every episode)"
     )
 
 

@@ -1,7 +1,8 @@
 """Synthetic runs: real records, written by the real log."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,20 +26,27 @@ def write_run(tmp_path: Path) -> WriteRun:
     """Writes episodes to a run folder."""
 
     def write(
-        episodes: Iterable[Episode], folder: str = "run", wanted: int = 100, digest: str = "", **suite: Any
+        episodes: Iterable[Episode],
+        folder: str = "run",
+        wanted: int = 100,
+        digest: str = "",
+        command: str = "learn",
+        config: Mapping[str, Any] = MappingProxyType({}),
+        version: str = "",
+        **suite: Any,
     ) -> Path:
         run = tmp_path / folder
-        config = RunConfig().model_dump(mode="json")
+        whole = RunConfig.model_validate(config).model_dump(mode="json")
         write_json(
             run / "run.json",
             RunManifest(
-                command="learn",
-                config=config | {"suite": config["suite"] | suite},
+                command=command,
+                config=whole | {"suite": whole["suite"] | suite},
                 config_digest="",
                 tasks_digest=digest,
                 wanted=wanted,
                 created_at="",
-                versions={},
+                versions={"hermes-lab": version} if version else {},
             ),
         )
         return write_log(run, *episodes)

@@ -5,13 +5,19 @@ from typing import Any
 import msgspec
 from fakes.episodes import record
 
-from hermes_lab.types import Episode, ModelIdentity, TaskInfo, Trajectory, Usage, Verdict
+from hermes_lab.analysis.skill_effects.treatment import GIVEN
+from hermes_lab.types import Episode, MemoryUse, MemoryWrite, ModelIdentity, TaskInfo, Trajectory, Usage, Verdict
+
+NOTE = MemoryWrite("add", "memory", "review", "", "model-a", "", "after", "Check the totals.")
 
 
 def make_episode(
     success: bool | None, *, task: int = 0, lane: str = "main", first_call_ok: bool = True, **changes: Any
 ) -> Episode:
-    """An episode that finished; `success` None is one that nothing judged."""
+    """An episode that finished; `success` None is one that nothing judged. In arms with skills the treatment happened:
+    notes were in the prompt, and more were written."""
+    arm = lane.partition("-")[0]
+    notes = MemoryUse(f"notes of {arm}", (NOTE,)) if arm in GIVEN else MemoryUse()
     usual = record(
         suite="demo",
         task_id=f"t{task}",
@@ -27,6 +33,7 @@ def make_episode(
         success=success,
         verdicts=() if success is None else (Verdict(float(success), success),),
         trajectory=Trajectory((), (), "native", "answered", usage=Usage(10, 5)),
+        memory=notes,
         metrics={"api_calls": 3, "tool_calls": 2, "tool_errors": 1, "first_call_ok": float(first_call_ok)},
     )
     return msgspec.structs.replace(usual, **changes)

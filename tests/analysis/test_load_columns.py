@@ -21,6 +21,8 @@ from hermes_lab.types import (
     Compression,
     Episode,
     EpisodeError,
+    MemoryUse,
+    MemoryWrite,
     Message,
     ModelIdentity,
     Observation,
@@ -47,6 +49,7 @@ share = st.floats(0, 1)
 text = st.text(max_size=8)
 usages = st.builds(Usage, count, count)
 writes = st.builds(SkillWrite, st.just("create"), text, text, st.just("review"), text, text, text)
+note_writes = st.builds(MemoryWrite, st.just("add"), st.just("memory"), st.just("review"), text, text, text, text, text)
 errors = st.builds(
     EpisodeError, st.sampled_from(("model", "sandbox", "verifier", "internal")), text | st.just(" one\ntwo")
 )
@@ -64,6 +67,7 @@ reviews = st.builds(
     Review,
     trajectory=st.none() | trajectories,
     writes=st.lists(writes, max_size=2).map(tuple),
+    memory=st.lists(note_writes, max_size=2).map(tuple),
     seconds=share,
     error=st.none() | errors,
 )
@@ -112,6 +116,7 @@ episodes = st.builds(
     verdicts=st.lists(st.builds(Verdict, share, st.booleans()), max_size=3).map(tuple),
     trajectory=st.none() | trajectories,
     skills=skills,
+    memory=st.builds(MemoryUse, snapshot=text, writes=st.lists(note_writes, max_size=2).map(tuple)),
     observation=st.none()
     | st.builds(Observation, share, st.booleans(), count, st.booleans(), st.booleans(), count, st.booleans()),
     children=st.lists(st.builds(Child, text, count, st.none() | trajectories), max_size=2).map(tuple),
@@ -169,7 +174,9 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         tool_errors=int(e.metrics.get("tool_errors", 0)),
         **{name: whole(e.metrics.get(name)) for name in ("cut_replies", "unparsed_calls", "refused_calls")},
         first_call=first_call(e),
-        first_call_ok=None if first_call_ok is None or e.status == "errored" else bool(first_call_ok),
+        first_call_ok=None
+        if first_call_ok is None or e.status == "errored" or first_call(e) is False
+        else bool(first_call_ok),
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         review_tokens=review.prompt_tokens + review.completion_tokens,
@@ -179,6 +186,8 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         skills_loaded=len(e.skills.loaded),
         reused=bool(e.skills.loaded),
         skills_written=len(e.skills.writes) + (len(e.review.writes) if e.review else 0),
+        notes_written=len(e.memory.writes) + (len(e.review.memory) if e.review else 0),
+        noted=e.memory.snapshot != "",
         skills_eligible=sum(trace.eligible is True for trace in e.skills.traces),
         skills_followed=sum(trace.followed is True for trace in e.skills.traces),
         recovered=e.observation.recovered if e.observation else None,

@@ -445,3 +445,31 @@ def test_tokens_that_no_model_reported_are_not_measured(write_run: WriteRun) -> 
     silent = Trajectory((), (), "native", "answered")
     made = [msgspec.structs.replace(episode, trajectory=silent) for episode in episodes()]
     assert "Tokens not measured: the model reported no usage." in words(page_of(write_run(made)))
+
+
+def test_a_plain_run_is_an_evaluation(write_run: WriteRun) -> None:
+    """It has tasks, failures and costs, and nothing about learning, skills or curves."""
+    done = [make_episode(task % 2 == 0, task=task) for task in range(10)]
+    page = page_of(write_run(done, wanted=10, command="run"))
+    text = words(page)
+    text = text[: text.index("Search")]  # before the list of episodes
+    assert "Solved 50 % of 10 tasks at the first submission." in text
+    assert "Failures to look at first t1 solved 0 of 1, answered t3" in text
+    assert 'href="#episode=demo%7Ct1%7Cmain%7C1%7C0&amp;run=0"' in page
+    assert "ended answered 5/10 50 %" in text
+    assert "task t4 1/1 100 % 1.00" in text
+    for word in ("skill", "curve", "review", "arm", "not measured", "Transfer", "Course", "last check"):
+        assert word.lower() not in text.lower(), word
+
+
+def test_two_plain_runs_are_compared_without_sections_on_learning(write_run: WriteRun) -> None:
+    runs = [
+        write_run([make_episode(task < solved, task=task) for task in range(30)], str(solved), wanted=30, command="run")
+        for solved in (5, 20)
+    ]
+    page = page_of(*runs)
+    text = words(page)
+    assert "better by +50 points" in text
+    assert "Worst regressions" in text
+    assert "5 by solved share mean score ended answered 5/30" in text
+    assert "Learning curves" not in text

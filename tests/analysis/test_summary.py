@@ -30,6 +30,7 @@ def test_totals_are_over_the_whole_run(write_run: WriteRun) -> None:
     assert {name: value for name, value in found.items() if name not in ("groups", "warnings")} == {
         "wanted": 5,
         "rescored": None,
+        "evaluation": None,
         "finished": 3,
         "errored": 1,
         "scored": 2,
@@ -105,7 +106,10 @@ def test_held_out_episodes_are_counted_apart_in_their_group(write_run: WriteRun)
         "heldout": (3, 3),
     }
     assert group["phases"]["heldout"]["success"]["rate"] == 1.0
-    assert group["phases"]["learn"].keys() | {"phases", "arm", "model", "adapter", "adapter_digest"} == group.keys()
+    assert (
+        group["phases"]["learn"].keys() | {"phases", "treatment", "arm", "model", "adapter", "adapter_digest"}
+        == group.keys()
+    )
 
 
 def test_a_run_without_held_out_tasks_has_the_phase_learn_alone(write_run: WriteRun) -> None:

@@ -14,9 +14,10 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json
 from hermes_lab.runners.cli import app
-from hermes_lab.types import Episode, TaskInfo, Trajectory, Verdict
+from hermes_lab.types import Episode, MemoryUse, MemoryWrite, TaskInfo, Trajectory, Verdict
 
 DOMAINS = ("code", "data", "web")
+NOTE = MemoryWrite("add", "memory", "review", "", "m", "", "after", "Check the totals.")
 
 
 def episode(success: bool, n: int, lane: str, domain: str) -> Episode:
@@ -30,6 +31,7 @@ def episode(success: bool, n: int, lane: str, domain: str) -> Episode:
         success=success,
         verdicts=(Verdict(float(success), success),),
         trajectory=Trajectory((), (), "native", "answered"),
+        memory=MemoryUse("notes", (NOTE,)) if lane.startswith("on") else MemoryUse(),
     )
 
 

@@ -324,3 +324,26 @@ def test_the_digest_of_tasks_does_not_depend_on_the_names_of_our_classes() -> No
         assert tasks_digest(lanes) == before
     finally:
         Subtask.__qualname__ = name
+
+
+@pytest.mark.parametrize(
+    ("learning", "every", "words"),
+    [
+        (
+            {"rounds": 10},
+            10,
+            "9 tasks before its last use of skills, so an agent with one iteration per task",
+        ),
+        ({"rounds": 10, "heldout": {"tasks": 2}}, 10, ""),
+        ({"rounds": 5, "round_size": 3}, 12, ""),
+        ({"rounds": 4}, 1000, "with 270 iterations at most, so it is never reached"),
+        ({"rounds": 1, "round_size": 20}, 0, "nothing that `on` learns is ever used: there is one round"),
+        ({"rounds": 1, "heldout": {"tasks": 2}}, 0, ""),
+        ({"rounds": 4, "arms": ["off", "oracle"]}, 1000, ""),
+    ],
+)
+def test_a_plan_in_which_nothing_may_be_learned_is_told(learning: dict[str, Any], every: int, words: str) -> None:
+    config = configured(learning, skills={"review_every": every})
+    plan = plan_experiment(config, plan_learn(config, load_suite(config.suite), Library()), Budget(), 0)
+    assert [words in warning for warning in plan.warnings] == [True] * bool(words), plan.warnings
+    assert [line for line in plan.lines() if line.startswith("warning: ")] == [f"warning: {w}" for w in plan.warnings]

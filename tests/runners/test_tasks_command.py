@@ -9,6 +9,7 @@ import pytest
 from fakes.command import lab
 
 from hermes_lab.config.schema import SuiteConfig
+from hermes_lab.runners.commands.suites_check import collapsed
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.registry import domains, load_family, load_suite
@@ -221,3 +222,19 @@ def test_a_fit_says_that_the_rules_change_within_the_run(tmp_path: Path, at: int
 @pytest.mark.parametrize("command", ["list", "show", "sample", "rules", "check"])
 def test_help_has_an_example_that_begins_as_a_person_types_it(command: str) -> None:
     assert f"hermes-lab tasks {command}" in " ".join(tasks(command, "--help").stdout.split())
+
+
+def test_a_fault_that_repeats_is_one_line_with_the_places(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text('{"prompt": "ping me", "verify": "true"}\n' * 6 + '{"prompt": "Write the answer to a.txt."}\n')
+    done = tasks("check", file, code=2)
+    assert "7 refused" in done.stdout
+    assert done.stderr.splitlines() == [
+        f"{file}:1: is vague: its prompt has fewer than 4 words; say what to do with what "
+        f"(the same in {file}:2, {file}:3, {file}:4, and 2 more)",
+        f"{file}:7: is vague: nothing can judge it; give `verify`, `expected_output` or `judge`",
+    ]
+    assert list(collapsed(["no rule", "no rule", "t: bad", "u: bad"])) == [
+        "no rule (2 times)",
+        "t: bad (the same in u)",
+    ]

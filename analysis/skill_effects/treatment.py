@@ -1,0 +1,269 @@
+"""Whether the treatment of an arm happened: reviews, skills written, merged, listed, loaded and followed.
+
+An arm whose agent never had anything to use does not measure an effect of skills. `summary`, `compare`, `fit` and the
+report say so in the sentences of this module.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hermes_lab.analysis.skill_effects.timeline import read_merges
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GIVEN = ("on", "placebo", "frozen", "oracle")
+"""The arms with skills."""
+LEARNING = ("on", "placebo")
+"""Those whose skills come from reviews."""
+COLUMNS = (
+    *("lane", "phase", "status", "stop_reason", "iterations", "reviewed", "review_error", "skills_written"),
+    *("notes_written", "skills_listed", "skills_loaded", "skills_followed", "noted"),
+)
+"""The columns of `EpisodeRow` that a treatment needs."""
+
+Config = Mapping[str, Any]
+
+
+class Treatment(NamedTuple):
+    """The treatment of one arm, as counts of finished episodes. Learning is counted over all training tasks
+    (`worked`), use over the compared `episodes`."""
+
+    arm: str
+    worked: int
+    """Training tasks."""
+    answered: int
+    """Training tasks with a delivered answer; a review needs one."""
+    reviewed: int
+    reviews_failed: int
+    written: int
+    """Skill writes, of which the merges after rounds kept `merged` (None if no merge is on record)."""
+    merged: int | None
+    notes_written: int
+    longest: int
+    """Training tasks of the longest lane."""
+    iterations: int
+    """Tool-calling iterations of the lane with the most, in training tasks."""
+    lanes: int
+    """Lanes with compared episodes."""
+    lanes_given: int
+    """Those in which an episode had a skill or a note."""
+    episodes: int
+    listed: int
+    """Compared episodes with a skill in the prompt."""
+    loaded: int
+    followed: int
+    noted: int
+    """Compared episodes with notes in the prompt."""
+
+    @property
+    def given(self) -> bool:
+        """Whether any compared episode had something to use."""
+        return bool(self.listed or self.loaded or self.noted)
+
+    @property
+    def learned(self) -> bool:
+        """Whether it wrote any skill or note."""
+        return bool(self.written or self.notes_written)
+
+    def sentence(self) -> str:
+        """What happened, in one line."""
+        parts = []
+        if self.arm in LEARNING:
+            failed = f" ({self.reviews_failed:,} failed)" if self.reviews_failed else ""
+            parts.append(f"{self.reviewed:,} of {self.worked:,} episodes reviewed{failed}")
+            parts.append(f"{_counted(self.written, 'skill write')}{self._kept()}")
+            if self.notes_written:
+                parts.append(_counted(self.notes_written, "note write"))
+        parts.append(f"skills listed in {self.listed:,} of {self.episodes:,} compared episodes")
+        parts.append(f"loaded in {self.loaded:,}")
+        parts.append(f"followed in {self.followed:,}")
+        if self.noted:
+            parts.append(f"notes in {self.noted:,}")
+        return f"{self.arm}: {', '.join(parts)}"
+
+    def report(self) -> dict[str, Any]:
+        """For JSON."""
+        return self._asdict()
+
+    @classmethod
+    def of(cls, report: Mapping[str, Any]) -> "Treatment":
+        """The treatment of a `report`."""
+        return cls(**report)
+
+    def absence(self, config: Config) -> str:
+        """Why the treatment did not happen, such as "`on` never learned (...)"; "" if it did. `config` is that of
+        `run.json`, or empty if there is none."""
+        if self.episodes == 0 or self.given:
+            return ""
+        if self.arm not in LEARNING:
+            limit = "; skills.max_listed is 0" if _at(config, "skills.max_listed") == 0 else ""
+            return f"`{self.arm}` never had a skill (listed in 0 of {_counted(self.episodes, 'episode')}{limit})"
+        if not self.learned:
+            return self.lesson(config)
+        written = _counted(self.written, "skill write")
+        if self.notes_written:
+            written += f" and {_counted(self.notes_written, 'note write')}"
+        return (
+            f"`{self.arm}` never used what it learned ({written}{self._kept()}, but listed in 0 of "
+            f"{_counted(self.episodes, 'compared episode')})"
+        )
+
+    def lesson(self, config: Config) -> str:
+        """Why a learning arm never learned; "" if it wrote anything, or is no learning arm."""
+        if self.arm not in LEARNING or self.learned or self.worked == 0:
+            return ""
+        reviewed = f"{self.reviewed:,} of {_counted(self.worked, 'episode')} {'was' if self.worked == 1 else 'were'}"
+        if self.reviewed:
+            failed = f", {self.reviews_failed:,} of these reviews failed" if self.reviews_failed else ""
+            return f"`{self.arm}` never learned ({reviewed} reviewed, and none wrote a skill or a note{failed})"
+        return f"`{self.arm}` never learned ({reviewed} reviewed{self._why_no_review(config)})"
+
+    def caveat(self) -> str:
+        """Which part of the treatment did not happen, though some of it did; "" if nothing is missing."""
+        if not self.given:
+            return ""
+        if self.lanes_given < self.lanes:
+            missing = self.lanes - self.lanes_given
+            return f"in {missing:,} of {_counted(self.lanes, 'lane')} `{self.arm}` never had a skill"
+        if self.arm in LEARNING and not self.learned and self.worked:
+            return f"`{self.arm}` learned nothing new, and used only the skills that it started with"
+        return ""
+
+    def unread(self) -> str:
+        """That no skill's text was ever read, though skills were listed; "" otherwise."""
+        if self.loaded or self.noted or not self.listed:
+            return ""
+        return (
+            f"`{self.arm}` never loaded a skill (listed in {self.listed:,} of "
+            f"{_counted(self.episodes, 'episode')}, loaded in 0)"
+        )
+
+    def _kept(self) -> str:
+        return "" if self.merged is None or self.merged == self.written else f", {self.merged:,} merged"
+
+    def _why_no_review(self, config: Config) -> str:
+        if self.answered == 0:
+            return ": a review needs an answer, and none of them gave one"
+        every = _at(config, "skills.review_every")
+        if every is None:
+            return ""
+        if self.iterations >= every:
+            return f": skills.review_every is {every:,} tool-calling iterations"
+        return (
+            f": skills.review_every is {every:,} tool-calling iterations, and no lane made more than "
+            f"{self.iterations:,} in its {_counted(self.longest, 'task')}"
+        )
+
+
+def not_measured(before: Treatment | None, after: Treatment | None, config: Config) -> str:
+    """Why a comparison of two arms does not measure their difference in treatment; "" if it does. A side that gives no
+    skills, such as `off`, is None."""
+    sides = [side for side in (after, before) if side]
+    for side in sides:
+        if absent := side.absence(config):
+            return absent
+    if after and before and {before.arm, after.arm} == {"frozen", "on"}:  # both start with the same library
+        learner = after if after.arm == "on" else before
+        return learner.lesson(config)
+    return ""
+
+
+def is_told(warning: str, verdicts: str) -> bool:
+    """Whether `verdicts` already say what a `warning` about a treatment says."""
+    said = warning.partition(")")[0]
+    return said.startswith("`") and said in verdicts
+
+
+def treatments_of(rows: "pd.DataFrame", compared: "pd.DataFrame") -> list[Treatment]:
+    """The treatment of each arm with skills in `rows`, as used in the `compared` ones. Both are of `load_episodes`,
+    with `COLUMNS`, `arm` and `run`."""
+    merged: Counter[str] = Counter()
+    for run in rows["run"].unique():
+        merged.update(merges_of(Path(run)))
+    found = []
+    for arm in (arm for arm in GIVEN if (rows["arm"] == arm).any()):
+        tally = TreatmentTally()
+        for row in rows.loc[rows["arm"] == arm, list(COLUMNS)].itertuples(index=False):
+            tally.add_lesson(row)
+        for row in compared.loc[compared["arm"] == arm, list(COLUMNS)].itertuples(index=False):
+            tally.add_use(row)
+        found.append(tally.treatment(arm, merged))
+    return found
+
+
+def merges_of(run: Path) -> Counter[str]:
+    """Skill writes that merges kept, by lane; empty if no merge is on record."""
+    merged: Counter[str] = Counter()
+    for lane, merge in read_merges(run):
+        merged[lane] += len(merge.merged)
+    return merged
+
+
+class TreatmentTally:
+    """Counts the treatment of one arm over rows in any order."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._tasks: Counter[str] = Counter()
+        self._iterations: Counter[str] = Counter()
+        self._lanes: set[str] = set()
+        self._given: set[str] = set()
+
+    def add_lesson(self, row: Any) -> None:
+        """Counts what a training task taught, given a row with `COLUMNS`; other rows are ignored."""
+        if row.status != "ok" or row.phase != "learn":
+            return
+        self._tasks[row.lane] += 1
+        self._iterations[row.lane] += row.iterations
+        self._counts["worked"] += 1
+        self._counts["answered"] += row.stop_reason == "answered"
+        self._counts["reviewed"] += row.reviewed
+        self._counts["reviews_failed"] += bool(row.review_error)
+        self._counts["written"] += row.skills_written
+        self._counts["notes_written"] += row.notes_written
+
+    def add_use(self, row: Any) -> None:
+        """Counts what a compared episode used, given a row with `COLUMNS`."""
+        if row.status != "ok":
+            return
+        self._lanes.add(row.lane)
+        self._counts["episodes"] += 1
+        self._counts["listed"] += row.skills_listed > 0
+        self._counts["loaded"] += row.skills_loaded > 0
+        self._counts["followed"] += row.skills_followed > 0
+        self._counts["noted"] += row.noted
+        if row.skills_listed or row.skills_loaded or row.noted:
+            self._given.add(row.lane)
+
+    def treatment(self, arm: str, merged: Mapping[str, int]) -> Treatment:
+        """The counts; `merged` has the kept skill writes by lane."""
+        counted = dict.fromkeys(_COUNTED, 0) | self._counts
+        return Treatment(
+            arm=arm,
+            merged=sum(merged[lane] for lane in known) if (known := self._tasks.keys() & merged.keys()) else None,
+            longest=max(self._tasks.values(), default=0),
+            iterations=max(self._iterations.values(), default=0),
+            lanes=len(self._lanes),
+            lanes_given=len(self._given),
+            **counted,
+        )
+
+
+_COUNTED = (
+    *("worked", "answered", "reviewed", "reviews_failed", "written", "notes_written"),
+    *("episodes", "listed", "loaded", "followed", "noted"),
+)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _at(config: Config, path: str) -> Any:
+    value: Any = config
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value

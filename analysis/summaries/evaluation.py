@@ -1,0 +1,120 @@
+"""The evaluation of a plain run: success by task, domain, family and stop reason, its cost, and what failed first."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+COLUMNS = (
+    *("key", "suite", "task_id", "domain", "family", "status", "stop_reason", "score", "success"),
+    *("seconds", "prompt_tokens", "completion_tokens"),
+)
+"""The columns of `EpisodeRow` that an evaluation needs."""
+FAILURES = 5
+"""Failed tasks to name."""
+
+
+class Evaluation:
+    """Collects the evaluation of a run from its rows, in any order."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[tuple[str, str], _Part] = {}
+        self._domains: dict[str, _Part] = {}
+        self._families: dict[str, _Part] = {}
+        self._suites: dict[str, _Part] = {}
+        self._amounts: Counter[str] = Counter()
+        self._seconds: Counter[float] = Counter()
+        self._failed: dict[tuple[str, str], tuple[bool, str, str]] = {}
+
+    def add(self, row: Any) -> None:
+        """Counts a row with `COLUMNS`. An errored episode has no outcome, and only its time counts."""
+        task = (row.suite, row.task_id)
+        parts = (
+            self._tasks.setdefault(task, _Part()),
+            self._suites.setdefault(row.suite, _Part()),
+            self._domains.setdefault(row.domain, _Part()),
+            self._families.setdefault(row.family, _Part()),
+        )
+        for part in parts:
+            part.add(row)
+        self._seconds[row.seconds] += 1
+        self._amounts["prompt_tokens"] += row.prompt_tokens
+        self._amounts["completion_tokens"] += row.completion_tokens
+        if row.status == "ok" and row.success is False:
+            failure = (row.stop_reason != "answered", row.key, row.stop_reason)
+            self._failed[task] = min(self._failed.get(task, failure), failure)
+
+    def report(self, price: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """For JSON. `tasks` counts tasks by how many of their judged samples were solved; `by_task` has all of them;
+        `by_suite`, `by_domain` and `by_family` are empty unless there are several. `failures` are tasks to look at
+        first: those that no sample solved, and of these those that ended with an answer. `cost` is by `price`
+        (`model.price`, per million tokens); null without one, and if cached tokens have a price of their own, which
+        rows do not count."""
+        counts = Counter(part.standing() for part in self._tasks.values())
+        standings = {name: counts[name] for name in ("solved", "partly", "not_solved", "not_judged")}
+        return {
+            "tasks": {"all": len(self._tasks), **standings},
+            "by_task": [
+                {"suite": suite, "task": task, **part.report()} for (suite, task), part in sorted(self._tasks.items())
+            ],
+            "by_suite": _several("suite", self._suites),
+            "by_domain": _several("domain", self._domains),
+            "by_family": _several("family", self._families),
+            "failures": self._first_failures(),
+            "prompt_tokens": self._amounts["prompt_tokens"],
+            "completion_tokens": self._amounts["completion_tokens"],
+            "seconds": math.fsum(seconds * count for seconds, count in self._seconds.items()),
+            "cost": self._cost(price),
+        }
+
+    def _first_failures(self) -> list[dict[str, Any]]:
+        rates = {task: self._tasks[task].rate or 0.0 for task in self._failed}
+        first = sorted(self._failed, key=lambda task: (rates[task], self._failed[task]))
+        return [
+            {"suite": task[0], "task": task[1], "episode": key, "stop_reason": stop, **self._tasks[task].report()}
+            for task in first[:FAILURES]
+            for _, key, stop in (self._failed[task],)
+        ]
+
+    def _cost(self, price: Mapping[str, Any] | None) -> float | None:
+        if not price or not (price.get("prompt") or price.get("completion")):
+            return None
+        if price.get("cached") is not None or price.get("cache_write") is not None:
+            return None
+        spent = sum(self._amounts[f"{name}_tokens"] * (price.get(name) or 0) for name in ("prompt", "completion"))
+        return float(spent) / 1e6
+
+
+class _Part:
+    """Outcomes of a part of the episodes."""
+
+    def __init__(self) -> None:
+        self.solved = 0
+        self.judged = 0
+        self._scores: Counter[float] = Counter()
+
+    def add(self, row: Any) -> None:
+        self.judged += row.success is not None
+        self.solved += row.success is True
+        if row.score is not None:
+            self._scores[row.score] += 1
+
+    @property
+    def rate(self) -> float | None:
+        """Solved samples of the judged ones; without an interval, since samples of a task depend on each other."""
+        return self.solved / self.judged if self.judged else None
+
+    def standing(self) -> str:
+        if not self.judged:
+            return "not_judged"
+        return "solved" if self.solved == self.judged else "partly" if self.solved else "not_solved"
+
+    def report(self) -> dict[str, Any]:
+        """Exact mean, independent of the order in which episodes finished."""
+        total = math.fsum(score * count for score, count in self._scores.items())
+        mean = total / self._scores.total() if self._scores else None
+        return {"count": self.solved, "of": self.judged, "rate": self.rate, "mean_score": mean}
+
+
+def _several(name: str, parts: Mapping[str, _Part]) -> list[dict[str, Any]]:
+    return [{name: key, **parts[key].report()} for key in sorted(parts)] if len(parts) > 1 else []

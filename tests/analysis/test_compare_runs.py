@@ -1,0 +1,150 @@
+"""Two plain runs of one suite: what differs between them, what only one of them has, and one set of figures."""
+
+import html
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from synthetic_episodes import make_episode
+from typer.testing import CliRunner
+
+from hermes_lab.analysis.comparison.compare import compare_runs
+from hermes_lab.analysis.comparison.verdict import verdict
+from hermes_lab.analysis.report.page import write_report
+from hermes_lab.analysis.summaries.summary import summarize
+from hermes_lab.errors import ConfigError
+from hermes_lab.runners.cli import app
+from hermes_lab.types import Episode, Message, ModelIdentity
+
+WriteRun = Callable[..., Path]
+
+
+def solving(count: int, tasks: int = 40, *, model: str = "model-a", **changes: Any) -> list[Episode]:
+    """Tasks of which the first `count` are solved."""
+    one = ModelIdentity("openai", model)
+    return [make_episode(task < count, task=task, model=one, **changes) for task in range(tasks)]
+
+
+def prompted(episodes: list[Episode], text: str) -> list[Episode]:
+    def said(episode: Episode) -> Episode:
+        messages = (Message("system", "Skills: none."), Message("user", f"{text} {episode.task_id}"))
+        return msgspec.structs.replace(
+            episode, trajectory=msgspec.structs.replace(episode.trajectory, messages=messages)
+        )
+
+    return [said(episode) for episode in episodes]
+
+
+def test_two_models_are_named_and_not_called_new_weights(write_run: WriteRun) -> None:
+    def run(model: str, solved: int, temperature: float) -> Path:
+        fields = {"model": {"name": model, "sampling": {"temperature": temperature}}}
+        return write_run(solving(solved, model=model), model, command="run", config=fields)
+
+    a, b = run("small", 10, 0.0), run("large", 30, 0.7)
+    found = verdict(a, b)
+    assert found.question == "runs"
+    assert found.sentence.startswith(
+        f"{b} vs {a} (model.name: small -> large; model.sampling.temperature: 0.0 -> 0.7): better by +50 points"
+    )
+    assert "  the runs differ in model.name: small -> large" in str(found)
+    assert found.comparison is not None
+    assert found.comparison.report()["differences"][0] == {
+        "field": "model.name", "before": "small", "after": "large"
+    }  # fmt: skip
+
+
+def test_an_adapter_alone_is_new_weights(write_run: WriteRun) -> None:
+    def run(adapter: str, solved: int, **agent: Any) -> Path:
+        fields = {"model": {"name": "m", "adapter": adapter}, "agent": agent}
+        one = ModelIdentity("vllm", "m", adapter=adapter, adapter_digest=adapter)
+        done = [make_episode(task < solved, task=task, model=one) for task in range(40)]
+        return write_run(done, adapter + "".join(agent), config=fields)
+
+    first = run("v1", 10)
+    assert verdict(first, run("v2", 30)).sentence.startswith("The new weights: better by +50 points")
+    both = verdict(first, run("v2", 30, prompt="compact"))
+    assert "v2prompt vs " in both.sentence
+    assert "agent.prompt: full -> compact" in both.sentence
+    assert "model.adapter: v1 -> v2" in both.sentence
+
+
+def test_many_settings_are_listed_below(write_run: WriteRun) -> None:
+    changed = {"max_iterations": 5, "max_seconds": 5.0, "max_tokens": 5, "max_repeats": 3}
+    a, b = write_run(solving(10), "a"), write_run(solving(30), "b", config={"agent": changed})
+    found = verdict(a, b)
+    assert "(4 settings differ, see below): better by" in found.sentence
+    assert str(found).count("the runs differ in agent.max_") == 4
+    assert f"{a} vs {a}: no difference shown" in verdict(a, a).sentence
+
+
+def test_tasks_and_samples_of_one_run_alone_are_left_out_and_said(write_run: WriteRun) -> None:
+    a = write_run(solving(10, 20), "a")
+    more = [msgspec.structs.replace(each, sample=1) for each in solving(0, 10)[3:]]
+    b = write_run([*solving(12, 25)[3:], *more], "b")
+    found = compare_runs(a, b)
+    assert found.notes[:2] == (
+        f"3 tasks only in {a} and 5 tasks only in {b}: left out",
+        "samples per task: 1 and 2; those without a counterpart are left out",
+    )
+    assert found.headline.before.trials == 17
+
+
+def test_tasks_of_one_id_with_another_prompt_are_refused(write_run: WriteRun) -> None:
+    tasks = solving(10, 20)
+    a = write_run(prompted(tasks, "Add"), "a", digest="2:a", path="v1/tasks.jsonl")
+    b = write_run(
+        prompted(tasks[:5], "Add") + prompted(tasks[5:], "Subtract"), "b", digest="2:b", path="v2/tasks.jsonl"
+    )
+    with pytest.raises(ConfigError, match="15 of 20 tasks of the same id have another prompt, such as t10; run both"):
+        compare_runs(a, b)
+    longer = write_run(prompted(solving(10, 25), "Add"), "c", digest="2:c", path="v2/tasks.jsonl", count=25)
+    assert compare_runs(a, longer).notes[:1] == (f"5 tasks only in {longer}: left out",)
+
+
+def test_other_answers_to_the_same_prompts_are_refused(write_run: WriteRun) -> None:
+    """The digests are of the same selection of tasks by the same version, so the tasks have other content."""
+    done = prompted(solving(10, 20), "Add")
+    a = write_run(done, "a", digest="2:a", command="run", version="1.0")
+    with pytest.raises(ConfigError, match=r"same ids and prompts, but other content, such as files or answers"):
+        compare_runs(a, write_run(done, "b", digest="2:b", command="run", version="1.0"))
+    for name, other in {"c": {"version": "1.1"}, "d": {"version": "1.0", "count": 20}}.items():
+        assert compare_runs(a, write_run(done, name, digest="2:b", command="run", **other)).headline.difference == 0
+
+
+def test_an_answer_without_a_call_counts_as_no_first_call_anywhere(write_run: WriteRun) -> None:
+    usual = make_episode(True).metrics
+
+    def run(name: str, parsed: int) -> Path:
+        called = [make_episode(True, task=task, first_call_ok=task < parsed) for task in range(10)]
+        plain = usual | {"tool_calls": 0.0, "first_call": 0.0, "first_call_ok": 0.0}
+        return write_run([*called, *(make_episode(True, task=task, metrics=plain) for task in (10, 11))], name)
+
+    a, b = run("a", 4), run("b", 9)
+    calls = next(c for c in compare_runs(a, b).comparisons if c.metric == "first_call_ok")
+    summed = [summarize(each)["groups"][0]["first_call_ok"] for each in (a, b)]
+    assert [calls.before.report(), calls.after.report()] == summed
+    assert calls.sentence().endswith("4 episodes without a call or a counterpart excluded")
+
+
+def test_figures_are_the_same_in_the_text_the_json_and_the_report(write_run: WriteRun, tmp_path: Path) -> None:
+    """Three metrics are tested together, of which Holm's adjustment raises the p."""
+    calls = [make_episode(task < 12, task=task, first_call_ok=task < 24) for task in range(30)]
+    more = [make_episode(task < 18, task=task, first_call_ok=task < 29) for task in range(30)]
+    a, b = write_run(calls, "a", wanted=30, command="run"), write_run(more, "b", wanted=30, command="run")
+    text = CliRunner().invoke(app, ["compare", str(a), str(b)]).output
+    found = json.loads(CliRunner().invoke(app, ["compare", str(a), str(b), "--json"]).output)
+    write_report([a, b], tmp_path / "report.html")
+    page = html.unescape(re.sub(r"<[^>]+>", "|", (tmp_path / "report.html").read_text()))
+    cells = [row.replace("|", " ").split() for row in page.split("\n")]
+    flat = " ".join(word for row in cells for word in row)
+    adjusted = 0
+    for each in found["comparisons"]:
+        assert f"p = {each['p_value']:.2g}" in text
+        assert f"{each['p_value']:.2g} {each['p_adjusted']:.2g} {each['before']['of']}" in flat
+        adjusted += each["p_adjusted"] > each["p_value"]
+    assert adjusted
+    assert "p p (Holm) pairs" in flat

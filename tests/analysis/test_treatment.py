@@ -1,0 +1,190 @@
+"""An arm that never got its treatment is no null result: `compare`, `summary` and the report say so."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from synthetic_episodes import NOTE, make_episode
+from typer.testing import CliRunner
+
+from hermes_lab.analysis.comparison.verdict import Verdict, verdict
+from hermes_lab.analysis.report.page import write_report
+from hermes_lab.analysis.summaries.summary import summarize
+from hermes_lab.runners.cli import app
+from hermes_lab.types import Episode, EpisodeError, MemoryUse, ModelIdentity, Review, SkillTrace, SkillUse, SkillWrite
+
+WriteRun = Callable[..., Path]
+TASKS = 6
+WRITE = SkillWrite("create", "totals", "", "review", "", "model-a", "", "")
+LISTED = SkillUse(listed=("totals",))
+LOADED = SkillUse(
+    listed=("totals",), loaded=("totals",), traces=(SkillTrace("totals", listed=True, loaded=True, followed=True),)
+)
+
+
+def lane(arm: str, world: int = 0, *, solved: int = 3, **changes: Any) -> list[Episode]:
+    """A lane without notes: the first `solved` tasks are solved, every task takes one iteration."""
+    of_arm = {"memory": MemoryUse(), "skills": SkillUse()} | changes
+    usual = make_episode(True).metrics | {"iterations": 1.0}
+    return [
+        make_episode(task < solved, task=task, lane=f"{arm}-r0-w{world}", metrics=usual, **of_arm)
+        for task in range(TASKS)
+    ]
+
+
+def worlds(arm: str, count: int = 8, **changes: Any) -> list[Episode]:
+    return [episode for world in range(count) for episode in lane(arm, world, **changes)]
+
+
+def compared(write_run: WriteRun, *episodes: Episode) -> Verdict:
+    return verdict(write_run(episodes, wanted=len(episodes)))
+
+
+REVIEWED = {"review": Review(writes=(WRITE,))}
+
+
+def test_an_arm_without_a_review_never_learned(write_run: WriteRun) -> None:
+    found = compared(write_run, *lane("off"), *lane("on"))
+    assert found.sentence == (
+        "not measured: `on` never learned (0 of 6 episodes were reviewed: skills.review_every is 10 tool-calling "
+        "iterations, and no lane made more than 6 in its 6 tasks)"
+    )
+    assert (found.difference, found.p_value, found.shown) == (None, None, False)
+    said = str(found)
+    assert "no difference shown" not in said
+    assert "p = " not in said
+    assert "solved at the first submission: 3/6 (19-81 %) -> 3/6 (19-81 %)" in said
+    assert "on: 0 of 6 episodes reviewed, 0 skill writes, skills listed in 0 of 6 compared episodes" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"review": Review()}, "6 of 6 episodes were reviewed, and none wrote a skill or a note"),
+        ({"review": Review(error=EpisodeError("model", "down"))}, "6 of these reviews failed"),
+        ({"stop": "length"}, "0 of 6 episodes were reviewed: a review needs an answer, and none of them gave one"),
+    ],
+)
+def test_why_nothing_was_learned(write_run: WriteRun, changes: dict[str, Any], why: str) -> None:
+    stop = changes.pop("stop", "")
+    if stop:
+        changes["trajectory"] = msgspec.structs.replace(make_episode(True).trajectory, stop_reason=stop)
+    assert why in compared(write_run, *lane("off"), *lane("on", **changes)).sentence
+
+
+def test_what_was_learned_and_never_given_is_not_measured(write_run: WriteRun) -> None:
+    found = compared(write_run, *lane("off"), *lane("on", **REVIEWED))
+    assert found.sentence == (
+        "not measured: `on` never used what it learned (6 skill writes, but listed in 0 of 6 compared episodes)"
+    )
+
+
+def test_merges_that_dropped_writes_are_counted(write_run: WriteRun) -> None:
+    run = write_run([*lane("off"), *lane("on", skills=LOADED, **REVIEWED)])
+    history = run / "lanes" / "on-r0-w0" / "history.jsonl"
+    history.parent.mkdir(parents=True)
+    history.write_bytes(msgspec.json.encode({"round": 0, "merged": [{"name": "totals"}] * 2}) + b"\n")
+    told = "on: 6 of 6 episodes reviewed, 6 skill writes, 2 merged, skills listed in 6 of 6 compared episodes"
+    assert f"{told}, loaded in 6, followed in 6" in str(verdict(run))
+    assert next(g for g in summarize(run)["groups"] if g["arm"] == "on")["treatment"]["merged"] == 2
+
+
+def test_skills_that_were_never_loaded_leave_no_null_result(write_run: WriteRun) -> None:
+    found = compared(write_run, *worlds("off"), *worlds("on", skills=LISTED, **REVIEWED))
+    assert found.sentence == "not measured: `on` never loaded a skill (listed in 48 of 48 episodes, loaded in 0)"
+    better = compared(write_run, *worlds("off"), *worlds("on", solved=6, skills=LISTED, **REVIEWED))
+    assert better.sentence.startswith("Skills: better by +50 points")
+    assert better.sentence.endswith("loaded in 0): not an effect of their content")
+
+
+def test_notes_are_a_treatment(write_run: WriteRun) -> None:
+    noted = {"memory": MemoryUse("notes", (NOTE,))}
+    assert compared(write_run, *lane("off"), *lane("on", **noted)).sentence.startswith("Skills: no difference shown")
+
+
+def test_lanes_without_skills_are_counted(write_run: WriteRun) -> None:
+    on = [*worlds("on", 5, skills=LOADED, **REVIEWED), *(e for w in (5, 6, 7) for e in lane("on", w, **REVIEWED))]
+    run = write_run([*worlds("off"), *on], wanted=96)
+    part = "in 3 of 8 lanes `on` never had a skill"
+    assert verdict(run).sentence.endswith(f"; {part}")
+    assert summarize(run)["warnings"] == [part]
+
+
+def test_a_library_that_was_given_and_never_grew_is_no_learning(write_run: WriteRun) -> None:
+    on = worlds("on", skills=LOADED)
+    found = compared(write_run, *worlds("off", solved=0), *on)
+    assert found.shown
+    assert found.sentence.endswith("; `on` learned nothing new, and used only the skills that it started with")
+    run = write_run([*on, *worlds("frozen", skills=LOADED)], "frozen")
+    assert verdict(run).sentence.startswith("not measured: `on` never learned (0 of 48 episodes were reviewed")
+
+
+def test_an_oracle_without_skills_has_no_gap(write_run: WriteRun) -> None:
+    on = worlds("on", solved=4, skills=LOADED, **REVIEWED)
+    found = compared(write_run, *worlds("off", solved=1), *on, *worlds("oracle", solved=6))
+    assert found.causes == (
+        "share of the gap to the oracle: not measured: `oracle` never had a skill (listed in 0 of 48 episodes)",
+    )
+
+
+def test_a_placebo_that_never_learned_is_no_control(write_run: WriteRun) -> None:
+    on = worlds("on", solved=6, skills=LOADED, **REVIEWED)
+    (cause,) = compared(write_run, *worlds("off", solved=1), *on, *worlds("placebo", solved=1)).causes
+    assert cause.startswith("against a placebo of the same length: not measured: `placebo` never learned (0 of 48")
+
+
+def test_the_treatment_is_that_of_the_compared_part(write_run: WriteRun) -> None:
+    """Skills were there while learning, and at the last check they were not."""
+    checks = [
+        make_episode(True, task=90, lane=f"{arm}-r0-w0", phase="heldout", round=when, memory=MemoryUse())
+        for arm in ("off", "on")
+        for when in (0, 99)
+    ]
+    found = compared(write_run, *lane("off"), *lane("on", skills=LOADED, **REVIEWED), *checks)
+    assert found.sentence.startswith("not measured: `on` never used what it learned (6 skill writes")
+
+
+def test_every_place_says_it_in_the_same_words_and_once(write_run: WriteRun, tmp_path: Path) -> None:
+    run = write_run([*lane("off"), *lane("on")], wanted=12)
+    why = verdict(run).sentence.removeprefix("not measured: ")
+    (warning,) = summarize(run)["warnings"]
+    assert warning == f"{why}: its results are those of an agent without skills, and measure no effect"
+    command = CliRunner().invoke(app, ["compare", str(run)])
+    assert command.output.count("never learned") == 1
+    fitted = CliRunner().invoke(app, ["fit", str(run), "--draws", "0"])
+    assert warning in fitted.output
+    page = tmp_path / "report.html"
+    write_report([run], page)
+    head = page.read_text().partition('id="verdict-sentence"')[2]
+    first, rest = head.split("</h1>", 1)
+    assert first == f">Not measured: {why}."
+    assert f"<li>{why}" not in rest
+    assert not re.search(r"not significant|no difference", rest.partition('id="runs"')[0])
+
+
+def test_two_experiments_name_the_one_whose_arm_never_learned(write_run: WriteRun) -> None:
+    """Its arm `on` measures the weights, and no skills."""
+
+    def run(name: str, **changes: Any) -> Path:
+        one = ModelIdentity("vllm", "m", adapter=name)
+        return write_run([*worlds("off", model=one), *worlds("on", model=one, **changes)], name)
+
+    before, after = run("v1"), run("v2", skills=LOADED, **REVIEWED)
+    found = verdict(before, after)
+    assert found.question == "skills and weights"
+    assert f"; in {before} `on` never learned (0 of 48 episodes were reviewed)" in found.sentence
+    assert found.sentence.count("never") == 1
+
+
+def test_a_run_that_goes_on_says_so_far(write_run: WriteRun) -> None:
+    (warning,) = summarize(write_run([*lane("off"), *lane("on")], wanted=40))["warnings"]
+    assert "in its 6 tasks), so far: " in warning
+
+
+def test_a_run_without_arms_has_no_treatment(write_run: WriteRun) -> None:
+    found = summarize(write_run([make_episode(True)]))
+    assert found["warnings"] == []
+    assert found["groups"][0]["treatment"] is None
