@@ -97,7 +97,7 @@ def test_the_quickstart_runs_at_an_endpoint(tmp_path: Path) -> None:
     assert which == f"{server.base_url}\n"
     assert "8/8 episodes" in run
     assert "skills on: not identified" in fits
-    assert compared.startswith("Skills: no difference shown")
+    assert compared.startswith("not measured: `on` never learned (4 of 4 episodes were reviewed, and none wrote")
     assert len(server.requests) > 8
 
 
