@@ -47,7 +47,7 @@ class Rate(NamedTuple):
         return {"count": self.successes, "of": self.trials, "rate": rate, "low": low, "high": high}
 
 
-def wilson(successes: int, trials: int, effective: float | None = None) -> Interval:
+def wilson(successes: float, trials: int, effective: float | None = None) -> Interval:
     """The 95 % score interval of a proportion (Wilson 1927); (0, 1) without trials.
 
     Unlike the Wald interval it stays within [0, 1] and has positive width at 0 and 1. `effective` is the number of

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Literal, NamedTuple
 
-from hermes_lab.analysis.stats.intervals import Z95, Rate
+from hermes_lab.analysis.stats.intervals import Z95, Interval, Rate, wilson
 
 MIN_UNITS = 6
 """Fewest lanes, or worlds, to be used as units: fewer say too little about how they vary."""
@@ -83,6 +83,31 @@ def effective_trials(units: Sequence[tuple[int, int]]) -> float:
         return fewest if freedom <= 0 else float(trials)
     found = rate * (1 - rate) / variance * (Z95 / _student(freedom)) ** 2
     return min(max(found, fewest), float(trials))
+
+
+def mean_interval(values: Sequence[float], samples: int) -> Interval:
+    """The 95 % interval of the mean of values in [0, 1], one of each task, from `samples` samples in all.
+
+    Wilson's over p (1 - p) / variance trials, with Student's quantile: at least one for each task, since no values in
+    [0, 1] with this mean vary more than successes and failures, and at most one for each sample.
+    """
+    if len(values) < 2:
+        return wilson(math.fsum(values), len(values))
+    mean = math.fsum(values) / len(values)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)
+    trials = mean * (1 - mean) / variance * (Z95 / _student(len(values) - 1)) ** 2 if variance else float(samples)
+    return wilson(math.fsum(values), len(values), min(max(trials, len(values)), samples))
+
+
+def pass_at(k: int, solved: int, samples: int) -> float:
+    """The chance that of k samples at least one is right: 1 - C(n - c, k) / C(n, k), unbiased (Chen et al. 2021,
+    arXiv:2107.03374), for 1 <= k <= n."""
+    return 1 - math.comb(samples - solved, k) / math.comb(samples, k)
+
+
+def pass_all(k: int, solved: int, samples: int) -> float:
+    """pass^k, the chance that k samples are all right: C(c, k) / C(n, k) (Yao et al. 2024, arXiv:2406.12045)."""
+    return math.comb(solved, k) / math.comb(samples, k)
 
 
 def _by_unit(outcomes: Sequence[bool], labels: Sequence[Hashable]) -> list[tuple[int, int]]:

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from hermes_lab.analysis.stats.rates import mean_interval, pass_all, pass_at
+
 COLUMNS = (
     *("key", "suite", "task_id", "domain", "family", "status", "stop_reason", "score", "success"),
     *("seconds", "prompt_tokens", "completion_tokens"),
@@ -46,10 +48,11 @@ class Evaluation:
 
     def report(self, price: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """For JSON. `tasks` counts tasks by how many of their judged samples were solved; `by_task` has all of them;
-        `by_suite`, `by_domain` and `by_family` are empty unless there are several. `failures` are tasks to look at
-        first: those that no sample solved, and of these those that ended with an answer. `cost` is by `price`
-        (`model.price`, per million tokens); null without one, and if cached tokens have a price of their own, which
-        rows do not count."""
+        `by_suite`, `by_domain` and `by_family` are empty unless there are several. `pass` has, for k = 2, 4, 8, ... up
+        to the number of samples that every judged task has, `at` (pass@k) and `all` (pass^k): the mean over tasks with
+        its 95 % interval. `failures` are tasks to look at first: those that no sample solved, and of these those that
+        ended with an answer. `cost` is by `price` (`model.price`, per million tokens); null without one, and if cached
+        tokens have a price of their own, which rows do not count."""
         counts = Counter(part.standing() for part in self._tasks.values())
         standings = {name: counts[name] for name in ("solved", "partly", "not_solved", "not_judged")}
         return {
@@ -57,6 +60,7 @@ class Evaluation:
             "by_task": [
                 {"suite": suite, "task": task, **part.report()} for (suite, task), part in sorted(self._tasks.items())
             ],
+            "pass": self._passes(),
             "by_suite": _several("suite", self._suites),
             "by_domain": _several("domain", self._domains),
             "by_family": _several("family", self._families),
@@ -66,6 +70,19 @@ class Evaluation:
             "seconds": math.fsum(seconds * count for seconds, count in self._seconds.items()),
             "cost": self._cost(price),
         }
+
+    def _passes(self) -> list[dict[str, Any]]:
+        counts = [(part.solved, part.judged) for part in self._tasks.values() if part.judged]
+        least, samples = min((judged for _, judged in counts), default=0), sum(judged for _, judged in counts)
+        found = []
+        for k in sorted({*(2**power for power in range(1, 20) if 2**power <= least), least} - {0, 1}):
+            row: dict[str, Any] = {"k": k}
+            for name, estimate in (("at", pass_at), ("all", pass_all)):
+                values = [estimate(k, solved, judged) for solved, judged in counts]
+                low, high = mean_interval(values, samples)
+                row[name] = {"value": math.fsum(values) / len(values), "low": low, "high": high}
+            found.append(row)
+        return found
 
     def _first_failures(self) -> list[dict[str, Any]]:
         rates = {task: self._tasks[task].rate or 0.0 for task in self._failed}

@@ -18,6 +18,9 @@ def evaluation_lines(content: dict[str, Any]) -> Iterator[str]:
     """The evaluation of a summary as text."""
     found, episodes = content["evaluation"], content["finished"] + content["errored"]
     yield f"    {'tasks':<30} {_standings(found['tasks'])}"
+    for row in found["pass"]:
+        k = row["k"]
+        yield f"    {f'pass@{k}':<30} {_chance(row['at'])}; pass^{k}, all right: {_chance(row['all'])}"
     stops = content["solved_by_stop_reason"]
     if len(stops) > 1:
         for reason in sorted(stops, key=lambda reason: _ORDER.get(reason, len(_ORDER))):
@@ -46,6 +49,11 @@ def rate_text(rate: dict[str, Any]) -> str:
         return "-"
     low, high = 100 * rate["low"], 100 * rate["high"]
     return f"{rate['count']}/{rate['of']} = {100 * rate['rate']:.0f} % (95 % interval {low:.0f}-{high:.0f} %)"
+
+
+def _chance(estimate: dict[str, float]) -> str:
+    value, low, high = (f"{100 * estimate[name]:.0f}" for name in ("value", "low", "high"))
+    return f"{value} % ({low}-{high} %)"
 
 
 def _standings(tasks: dict[str, int]) -> str:

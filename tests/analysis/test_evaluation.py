@@ -2,6 +2,7 @@
 
 from collections import namedtuple
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.data.columns import read_columns
+from hermes_lab.analysis.stats.intervals import wilson
 from hermes_lab.analysis.summaries.evaluation import COLUMNS, Evaluation
 from hermes_lab.analysis.summaries.summary import summarize
 from hermes_lab.runners.commands.summary import show_summary
@@ -122,3 +124,38 @@ def test_a_price_gives_the_cost_unless_a_cache_has_its_own(run: Path) -> None:
 
 def test_an_experiment_has_no_evaluation(write_run: WriteRun) -> None:
     assert summarize(write_run([make_episode(True, lane="off-r0-w0")]))["evaluation"] is None
+
+
+def brute(k: int, outcomes: tuple[bool, ...]) -> tuple[float, float]:
+    """The shares of all choices of k samples with a right one, and with right ones only."""
+    chosen = list(combinations(outcomes, k))
+    return sum(map(any, chosen)) / len(chosen), sum(map(all, chosen)) / len(chosen)
+
+
+def test_pass_at_k_is_over_all_choices_of_samples(write_run: WriteRun, capsys: pytest.CaptureFixture[str]) -> None:
+    tasks = [
+        (True,) * 4,
+        (True, False, False, True),
+        (False, False, True, False),
+        (False,) * 4,
+        (True, True, True, False),
+    ]
+    run = write_run(
+        [row for place, task in enumerate(tasks) for row in sampled(place, *task)], wanted=20, command="run"
+    )
+    found = summarize(run)["evaluation"]["pass"]
+    assert [row["k"] for row in found] == [2, 4]
+    for row in found:
+        expected = [sum(each) / len(tasks) for each in zip(*(brute(row["k"], task) for task in tasks), strict=True)]
+        assert (row["at"]["value"], row["all"]["value"]) == pytest.approx(expected)
+        for estimate in (row["at"], row["all"]):
+            assert 0 <= estimate["low"] < estimate["value"] < estimate["high"] <= 1
+    # At least as wide as that of five tasks that are each solved or not.
+    wide = wilson(4, 5)
+    assert (found[1]["at"]["low"], found[1]["at"]["high"]) == pytest.approx((wide.low, wide.high))
+    assert "pass@4 80 % (38-96 %); pass^4, all right: 20 % (4-62 %)" in shown(run, capsys)
+
+
+def test_one_sample_has_no_pass_at_k(write_run: WriteRun) -> None:
+    run = write_run([row for place in range(3) for row in sampled(place, place > 0)], wanted=3, command="run")
+    assert summarize(run)["evaluation"]["pass"] == []
