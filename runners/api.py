@@ -99,13 +99,16 @@ def load(*runs: AnyRun, phase: Phase = "learn", columns: Sequence[str] | None = 
     phase, for a run that is given twice, and as `load_episodes`.
     """
     from hermes_lab.analysis.data.load import load_episodes
+    from hermes_lab.analysis.data.runs import refuse_copies
 
     if phase not in get_args(Phase):
         raise ConfigError(f"phase: give one of {', '.join(get_args(Phase))}, not {phase!r}")
     if isinstance(columns, str):
         raise ConfigError(f"columns: give a list of names, such as [{columns!r}]")
     wanted = None if columns is None else list(dict.fromkeys([*columns, "phase"]))
-    frame = load_episodes(*_folders(runs), columns=wanted)
+    folders = _folders(runs)
+    refuse_copies(folders)
+    frame = load_episodes(*folders, columns=wanted)
     if phase != "all":
         frame = frame[frame["phase"] == phase].reset_index(drop=True)
     return frame if columns is None or "phase" in columns else frame.drop(columns="phase")

@@ -1,12 +1,14 @@
 """Run folders given to a command: validation and progress."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, read_manifest
+from hermes_lab.records import episode_files
 
 
 class OpenRun(NamedTuple):
@@ -39,12 +41,26 @@ class OpenRun(NamedTuple):
 
 
 def open_runs(*folders: Path) -> list[OpenRun]:
-    """Raises `ConfigError` if a folder has no run or no episode yet, or is given twice."""
+    """Raises `ConfigError` if a folder has no run or no episode yet, and as `refuse_copies`."""
     if not folders:
         raise ConfigError("give a run folder")
+    refuse_copies(folders)
+    return [_open(folder) for folder in folders]
+
+
+def refuse_copies(folders: Sequence[Path]) -> None:
+    """Raises `ConfigError` for a run that is given twice, or beside a copy of it: its episodes would count twice."""
     if twice := [folder for folder, count in Counter(map(Path.resolve, folders)).items() if count > 1]:
         raise ConfigError(f"{twice[0]}: the same run is given twice")
-    return [_open(folder) for folder in folders]
+    seen: dict[bytes, Path] = {}
+    for folder in folders:
+        # A record has the time at which its episode started.
+        for path in episode_files(folder)[:1]:
+            with path.open("rb") as file:
+                first = file.readline()
+            if first in seen:
+                raise ConfigError(f"{folder}: a copy of {seen[first]}, since it has the same episodes; leave one out")
+            seen[first] = folder
 
 
 def _open(folder: Path) -> OpenRun:

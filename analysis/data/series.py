@@ -24,10 +24,12 @@ class Clusters(NamedTuple):
 def clusters_of(rows: pd.DataFrame) -> Clusters:
     """The clusters of one series of `load_episodes`: worlds if there are six or more, else lanes.
 
-    Lanes of one world share its rules and often their tasks. Worlds are distinct per run folder and set of weights.
+    Lanes of one world share its rules and often their tasks. A world is the same in every run of its suite, since its
+    number draws its rules; another seed draws other tasks in it. It is distinct per set of weights.
     """
     lanes: list[Hashable] = list(zip(rows["run"], rows["lane"], strict=True))
-    worlds: list[Hashable] = list(zip(rows["run"], rows["world"], rows["weights"], strict=True))
+    suites = rows["suite"] if "suite" in rows else rows["run"]
+    worlds: list[Hashable] = list(zip(suites, rows["world"], rows["weights"], strict=True))
     runs, places = len(set(lanes)), len(set(worlds))
     # Without replicates a lane is its world. A lane may also visit several worlds, which then share its library.
     if runs <= places or len(set(zip(lanes, worlds, strict=True))) > runs:

@@ -287,7 +287,7 @@ def test_six_worlds_are_the_clusters_instead_of_their_lanes(simulate_run: Simula
     six = fit_series(frame.assign(world=frame["replicate"] % 6), draws=50)["skills on"]
     assert (six.runs, six.over) == (6, "6 worlds")
     two_runs = pd.concat([frame, frame.assign(run="other")]).assign(world=frame["replicate"] % 3)
-    assert fit_series(two_runs, draws=0)["skills on"].over == "6 worlds"
+    assert fit_series(two_runs, draws=0)["skills on"].over == "48 runs of 3 worlds"
 
 
 def test_lanes_of_their_own_worlds_are_runs(simulate_run: SimulateRun) -> None:

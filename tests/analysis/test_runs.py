@@ -1,12 +1,15 @@
 """Run folders as a command is given them."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.data.runs import open_runs
+from hermes_lab.analysis.data.series import clusters_of
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import EpisodeError
 
@@ -56,3 +59,23 @@ def test_the_same_run_is_not_counted_twice(write_run: WriteRun) -> None:
         open_runs(run, run.parent / "." / run.name)
     with pytest.raises(ConfigError, match="give a run folder"):
         open_runs()
+
+
+def test_a_copy_of_a_run_beside_it_is_refused(tmp_path: Path, write_run: WriteRun) -> None:
+    """Its episodes would count twice."""
+    run = write_run([make_episode(True)])
+    copied = shutil.copytree(run, tmp_path / "copied")
+    with pytest.raises(ConfigError, match=r"copied: a copy of .*, since it has the same episodes; leave one out"):
+        open_runs(run, copied)
+
+
+def test_another_seed_over_the_same_worlds_has_no_new_worlds() -> None:
+    """The world's number draws its rules; the seed only its tasks."""
+    rows = [
+        {"run": run, "lane": f"on-r0-w{world}", "world": world, "suite": "s", "weights": 0}
+        for run in "ab"
+        for world in range(5)
+    ]
+    assert clusters_of(pd.DataFrame(rows)).over == "10 runs of 5 worlds"
+    others = [row | {"suite": row["run"]} for row in rows]
+    assert clusters_of(pd.DataFrame(others)).over == "10 runs"
