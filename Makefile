@@ -13,7 +13,7 @@ SHOWN := $(subst $() ,$(comma),$(foreach family,ledger labels menus rosters,$(LO
 resume = $(if $(wildcard $(1)/run.json),--resume)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo loop results results-small notebooks check fast test bench clean
+.PHONY: help setup demo loop results results-small notebooks check fast test simulations bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -82,6 +82,12 @@ test: check ## all checks and tests: fast, long, and with the real model, vLLM a
 	@# Tests that train and serve at the same time run separately, since they need all of the memory.
 	$(BIN)/pytest -m real --ignore tests/real/test_whole_line.py --ignore tests/real/test_results_small.py
 	$(BIN)/pytest tests/real/test_whole_line.py tests/real/test_results_small.py
+
+simulations: setup ## how often tests and intervals err, by simulation (takes hours; apart from `make test`)
+	$(BIN)/python tests/simulations/agreement.py
+	$(BIN)/python tests/simulations/rate_coverage.py
+	$(BIN)/python tests/real/comparison_tables.py 400
+	SIMULATIONS=1000 $(BIN)/pytest tests/real/test_curve_coverage.py -s
 
 bench: setup ## benchmark the overhead of the harness
 	for file in tests/benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
