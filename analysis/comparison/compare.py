@@ -51,7 +51,12 @@ def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
     of = f", {arm}" if arm else ""
     report = compare_frames(olds, news, RUN_PLACE, (f"{before}{of}", f"{after}{of}"))
     fields = config_differences(read_manifest(before), read_manifest(after))
-    notes = (*coverage(olds, news, (str(before), str(after))), *_notes(before, olds), *_notes(after, news))
+    notes = (
+        *report.notes,
+        *coverage(olds, news, (str(before), str(after))),
+        *_notes(before, olds),
+        *_notes(after, news),
+    )
     return replace(report, differences=tuple(Difference(*each) for each in fields), notes=notes)
 
 
@@ -75,8 +80,9 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
     notes = _notes(run, frame[frame["arm"].isin(arms)], whole=frame)
     config = read_manifest(run).config if (run / "run.json").is_file() else {}
     reports = [
-        replace(compare_frames(first, other, ARM_PLACE, (arms[0], arm), str(run), config), notes=notes)
+        replace(report, notes=(*report.notes, *notes))
         for arm, other in zip(arms[1:], others, strict=True)
+        for report in (compare_frames(first, other, ARM_PLACE, (arms[0], arm), str(run), config),)
     ]
     return adjust(reports)
 
@@ -123,12 +129,21 @@ def compare_frames(
         slope=learning_slope(before, after) if one_arm else None,
         aggregates=_aggregates(olds, news, names) if one_arm and found[0].over != "tasks" else (),
         decomposition=decomposition,
+        notes=tuple(_without_calls((olds, news), names)),
     )
     if place is ARM_PLACE:
         report = _with_treatments(report, pd.concat([before, after]), (olds, news), config)
     elif place is RUN_PLACE:
         report = replace(report, absences=tuple(_absences(report, (before, after), (olds, news))))
     return adjust([report])[0]
+
+
+def _without_calls(sides: tuple[pd.DataFrame, pd.DataFrame], names: tuple[str, str]) -> Iterator[str]:
+    """The side for which parsed first calls are missing in the comparison, if the other side has them."""
+    called = [bool(rows["first_call_ok"].notna().any()) for rows in sides]
+    if any(called) and not all(called):
+        name = names[called.index(False)]
+        yield f"parsed first calls are not compared: no first reply of {name} is known to ask for a tool"
 
 
 def _with_treatments(

@@ -58,7 +58,7 @@ def refuse_copies(folders: Sequence[Path]) -> None:
         for path in episode_files(folder)[:1]:
             with path.open("rb") as file:
                 first = file.readline()
-            if first in seen:
+            if first and first in seen:  # a killed run may have an empty file
                 raise ConfigError(f"{folder}: a copy of {seen[first]}, since it has the same episodes; leave one out")
             seen[first] = folder
 

@@ -27,6 +27,14 @@ COLUMNS = (
 Config = Mapping[str, Any]
 
 
+def setting(config: Config, path: str) -> Any:
+    """The value of a field; None if the configuration lacks it, as in older runs."""
+    value: Any = config
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
 class Treatment(NamedTuple):
     """The treatment of one arm, as counts of finished episodes. Learning is counted over all training tasks
     (`worked`), use over the compared `episodes`."""
@@ -99,7 +107,7 @@ class Treatment(NamedTuple):
         if self.episodes == 0 or self.given:
             return ""
         if self.arm not in LEARNING:
-            limit = "; skills.max_listed is 0" if _at(config, "skills.max_listed") == 0 else ""
+            limit = "; skills.max_listed is 0" if setting(config, "skills.max_listed") == 0 else ""
             return f"`{self.arm}` never had a skill (listed in 0 of {_counted(self.episodes, 'episode')}{limit})"
         if not self.learned:
             return self.lesson(config)
@@ -147,7 +155,7 @@ class Treatment(NamedTuple):
     def _why_no_review(self, config: Config) -> str:
         if self.answered == 0:
             return ": a review needs an answer, and none of them gave one"
-        every = _at(config, "skills.review_every")
+        every = setting(config, "skills.review_every")
         if every is None:
             return ""
         if self.iterations >= every:
@@ -260,10 +268,3 @@ _COUNTED = (
 
 def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _at(config: Config, path: str) -> Any:
-    value: Any = config
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value

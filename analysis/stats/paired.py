@@ -17,7 +17,7 @@ import pandas as pd
 
 from hermes_lab.analysis.curves import Array
 from hermes_lab.analysis.stats.intervals import Z95, Interval, Rate
-from hermes_lab.analysis.stats.rates import Over, effective_trials, over_of
+from hermes_lab.analysis.stats.rates import Over, clustered, over_of
 
 Codes = npt.NDArray[np.intp]
 Integers = npt.NDArray[np.int64]
@@ -72,12 +72,12 @@ class Units(NamedTuple):
 
     def rate(self, success_P: npt.NDArray[np.bool_ | np.int64]) -> Rate:
         """The rate of outcomes, 0 or 1, with the widest interval over the clusterings, as `rates.rate_over`."""
-        found = [
-            effective_trials(list(zip(np.bincount(unit_P, success_P).astype(int), np.bincount(unit_P), strict=True)))
-            for unit_P in ((self.task_P,) if success_P.all() or not success_P.any() else self.clusterings)
-        ]
-        trials = len(success_P)
-        return Rate(int(success_P.sum()), trials, effective if (effective := float(min(found))) < trials else None)
+        same = success_P.all() or not success_P.any()
+        solved_P = success_P.astype(np.int64)
+        return clustered(
+            list(zip(np.bincount(unit_P, solved_P).astype(int).tolist(), np.bincount(unit_P).tolist(), strict=True))
+            for unit_P in ((self.task_P,) if same else self.clusterings)
+        )
 
     def error(self, value_P: Array) -> float:
         """The largest `clustered_error` of a mean; NaN for a single unit."""

@@ -5,7 +5,7 @@ Needs neither numpy nor pandas, so that a summary starts quickly.
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from hermes_lab.analysis.stats.intervals import Z95, Interval, Rate, wilson
@@ -54,8 +54,15 @@ def rate_over(outcomes: Sequence[bool], places: Sequence[Place]) -> Rate:
     }
     if len(set(outcomes)) < 2:
         over = "tasks"
-    effective = min(effective_trials(_by_unit(outcomes, labels)) for labels in by_over[over])
-    successes, trials = sum(map(bool, outcomes)), len(outcomes)
+    return clustered(_by_unit(outcomes, labels) for labels in by_over[over])
+
+
+def clustered(clusterings: Iterable[Sequence[tuple[int, int]]]) -> Rate:
+    """The rate of the same outcomes in one or more clusterings, each as units of (successes, trials); the fewest
+    effective trials count."""
+    found = [(effective_trials(units), units) for units in clusterings]
+    effective, units = min(found, key=lambda each: each[0])
+    successes, trials = (sum(column) for column in zip(*units, strict=True)) if units else (0, 0)
     return Rate(successes, trials, effective if effective < trials else None)
 
 

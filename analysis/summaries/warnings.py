@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hermes_lab.analysis.skill_effects.treatment import GIVEN, Treatment
+from hermes_lab.analysis.skill_effects.treatment import GIVEN, Treatment, setting
 
 SHARE = 0.05
 """Share of finished episodes from which truncated, unparsed, filtered, empty, repeated or overlong replies are warned
@@ -150,7 +150,7 @@ def _words(reason: str, config: Config, seen: Seen) -> tuple[str, str]:
     """What happened, and what to change."""
     limit = _field(config, "model.sampling.max_tokens", null="the endpoint's own limit")
     if reason == "length":
-        most = _at(config, "model.sampling.max_tokens")
+        most = setting(config, "model.sampling.max_tokens")
         if most and 0 < seen.longest_cut < FAR_BELOW * most:
             how = f"ended with a reply that the server cut after at most {seen.longest_cut:,} tokens, far below {limit}"
             return how, "check the server's own limit and context length"
@@ -172,7 +172,7 @@ def _words(reason: str, config: Config, seen: Seen) -> tuple[str, str]:
     if reason == "context_full":
         room = _field(config, "agent.context_tokens", zero="not told")
         share = _field(config, "agent.compress_at", zero="never")
-        if _at(config, "agent.context_tokens") and _at(config, "agent.compress_at"):
+        if setting(config, "agent.context_tokens") and setting(config, "agent.compress_at"):
             return "had a prompt that did not fit the model", f"compression was not enough; check {room} and {share}"
         return "had a prompt that did not fit the model", f"set {room} to its context length, and {share} above 0"
     if reason == "repeated":
@@ -182,7 +182,7 @@ def _words(reason: str, config: Config, seen: Seen) -> tuple[str, str]:
 
 
 def _window(config: Config) -> str:
-    if _at(config, "model.provider") != "vllm":
+    if setting(config, "model.provider") != "vllm":
         return ""
     return f", and {_field(config, 'model.server.max_model_len')}, which prompt and reply share"
 
@@ -200,12 +200,12 @@ def _parser(config: Config, formats: Sequence[str]) -> str:
     if family == "other":
         return "let the server parse the calls (vLLM: --enable-auto-tool-choice --tool-call-parser NAME)"
     in_text = " or agent.tool_format=hermes" if family in ("", "hermes") else ""
-    if _at(config, "agent.tool_format") == "hermes":
+    if setting(config, "agent.tool_format") == "hermes":
         known = family or "the model's family"
         return f"agent.tool_format=hermes parses only that format: set it to native, with model.tool_parser={known}"
-    if _at(config, "model.provider") not in ("openai", "vllm", None):  # providers whose text we do not parse
+    if setting(config, "model.provider") not in ("openai", "vllm", None):  # providers whose text we do not parse
         return "set agent.tool_format=hermes" if in_text else "use an endpoint that parses this model's calls"
-    present = _at(config, "model.tool_parser")
+    present = setting(config, "model.tool_parser")
     other = f" instead of {present}" if present and present != family else ""
     server = f"vLLM: --enable-auto-tool-choice --tool-call-parser {_VLLM_NAMES.get(family, family or 'hermes')}"
     return f"set model.tool_parser={family or 'hermes'}{other} ({server}){in_text}"
@@ -244,12 +244,12 @@ def _reviews(summary: Summary, config: Config) -> Iterator[str]:
 
 def _samples(config: Config) -> Iterator[str]:
     """Samples of a task that may be identical."""
-    samples = _at(config, "run.samples") or 1
-    if samples < 2 or _at(config, "model.provider") in ("scripted", "replay"):
+    samples = setting(config, "run.samples") or 1
+    if samples < 2 or setting(config, "model.provider") in ("scripted", "replay"):
         return
-    if _at(config, "model.sampling.temperature") == 0:
+    if setting(config, "model.sampling.temperature") == 0:
         why, change = "model.sampling.temperature (0)", "raise it"
-    elif (seed := _at(config, "model.sampling.seed")) is not None:
+    elif (seed := setting(config, "model.sampling.seed")) is not None:
         why, change = f"a fixed model.sampling.seed ({seed})", "set it to null"
     else:
         return
@@ -281,17 +281,9 @@ def _of(count: int, whole: int, what: str = "episodes") -> str:
     return f"{count:,} of {whole:,} {what} ({100 * count / whole:.0f} %)"
 
 
-def _at(config: Config, path: str) -> Any:
-    """The value of a field; None if the configuration lacks it, as in older runs."""
-    value: Any = config
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
-
-
 def _field(config: Config, path: str, *, null: str = "", zero: str = "", empty: str = "") -> str:
     """A field with its value: `model.sampling.max_tokens (1,024)`. `null`, `zero` and `empty` explain such values."""
-    value = _at(config, path)
+    value = setting(config, path)
     if value is None:
         return f"{path} (null: {null})" if null else path
     shown = f"{value:,}" if isinstance(value, int | float) else str(value)

@@ -130,6 +130,17 @@ def test_an_answer_without_a_call_counts_as_no_first_call_anywhere(write_run: Wr
     assert calls.sentence().endswith("4 episodes without a call or a counterpart excluded")
 
 
+def test_a_side_that_never_asks_for_a_tool_is_named(write_run: WriteRun) -> None:
+    """Its first calls cannot be compared, and leaving the line out without a word would hide it."""
+    plain = make_episode(True).metrics | {"tool_calls": 0.0, "first_call": 0.0, "first_call_ok": 0.0}
+    silent = write_run([make_episode(False, task=task, metrics=plain) for task in range(6)], "silent")
+    calling = write_run([make_episode(True, task=task, first_call_ok=True) for task in range(6)], "calling")
+    told = f"parsed first calls are not compared: no first reply of {silent} is known to ask for a tool"
+    assert told in compare_runs(silent, calling).notes
+    assert told in compare_runs(calling, silent).notes
+    assert not [note for note in compare_runs(calling, calling).notes if "first calls" in note]
+
+
 def test_figures_are_the_same_in_the_text_the_json_and_the_report(write_run: WriteRun, tmp_path: Path) -> None:
     """Three metrics are tested together, of which Holm's adjustment raises the p."""
     calls = [make_episode(task < 12, task=task, first_call_ok=task < 24) for task in range(30)]

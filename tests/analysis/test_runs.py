@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from synthetic_episodes import make_episode
 
-from hermes_lab.analysis.data.runs import open_runs
+from hermes_lab.analysis.data.runs import open_runs, refuse_copies
 from hermes_lab.analysis.data.series import clusters_of
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import EpisodeError
@@ -79,3 +79,14 @@ def test_another_seed_over_the_same_worlds_has_no_new_worlds() -> None:
     assert clusters_of(pd.DataFrame(rows)).over == "10 runs of 5 worlds"
     others = [row | {"suite": row["run"]} for row in rows]
     assert clusters_of(pd.DataFrame(others)).over == "10 runs"
+
+
+def test_two_runs_without_a_finished_line_are_no_copies(tmp_path: Path) -> None:
+    """A killed run may leave an empty file."""
+    runs = [tmp_path / name for name in "ab"]
+    for run in runs:
+        (run / "episodes").mkdir(parents=True)
+        (run / "episodes" / "w0-0.jsonl").touch()
+    refuse_copies(runs)
+    with pytest.raises(ConfigError, match="the same run is given twice"):
+        refuse_copies([runs[0], runs[0]])
