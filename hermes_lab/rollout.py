@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -397,9 +398,9 @@ def _record(
 def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
     """Per-episode numbers that are aggregated over a run.
 
-    `cut_replies`: replies truncated at a limit. `unparsed_calls`: tool calls that could not be parsed. `refused_calls`:
-    tool calls refused before execution, unparsed ones included. `first_call`: whether the first reply attempted a tool
-    call in any format, readable or not; `first_call_ok`: whether that call was executed.
+    `cut_replies`: replies truncated at a limit. `refused_calls`: tool calls refused before execution; `unparsed_calls`:
+    those of them that could not be parsed, so none of a last reply that got no answer. `first_call`: whether the first
+    reply attempted a tool call in any format, readable or not; `first_call_ok`: whether that call was executed.
     """
     replies = [m for m in trajectory.messages if m.role == "assistant"]
     results = [r for m in trajectory.messages for r in m.results]
@@ -413,7 +414,12 @@ def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
         "tool_calls": len(results),
         "tool_errors": sum(not r.ok for r in results),
         "cut_replies": sum(ending_of(step.finish_reason) == "length" for step in trajectory.steps),
-        "unparsed_calls": sum(bool(call.error) for reply in replies for call in reply.tool_calls),
+        "unparsed_calls": sum(
+            bool(call.error)
+            for reply, answer in pairwise(trajectory.messages)
+            if reply.role == "assistant" and answer.results
+            for call in reply.tool_calls
+        ),
         "refused_calls": sum(not r.executed and _BUDGET_USED_UP not in r.content for r in results),
         "first_call": float(first_reply is not None and (bool(first_reply.tool_calls) or unread)),
         "first_call_ok": float(well_formed),

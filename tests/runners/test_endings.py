@@ -113,3 +113,12 @@ def test_a_first_reply_whose_call_was_not_read_counts_as_a_call() -> None:
     refused = ToolResult("c", "x", "{}", ok=False, executed=False)
     calls = Message("assistant", "", tool_calls=(ToolCall("c", "x", error="broken"),))
     assert first_call("answered", calls, Message("tool", "{}", results=(refused,))) == 1.0
+
+
+def test_unparsed_calls_are_among_those_that_never_ran() -> None:
+    """The calls of a last reply that was cut have no result, so they are in neither count."""
+    refused = ToolResult("c", "x", "{}", ok=False, executed=False)
+    broken = Message("assistant", "", tool_calls=(ToolCall("c", "x", error="broken"),))
+    messages = (broken, Message("tool", "{}", results=(refused,)), broken)
+    found = _metrics(Trajectory(messages, (), "native", "length"), 0)
+    assert (found["tool_calls"], found["refused_calls"], found["unparsed_calls"]) == (1, 1, 1)
