@@ -240,16 +240,20 @@ def _unlinked_bytes(pids: Sequence[int], folder: Path) -> int:
 
 
 def _kill_all(pids: Sequence[int], sandbox: Metered) -> None:
-    """Kills by pidfds opened while the processes existed, as a pid may be reused."""
+    """Kills by pidfds opened while the processes existed, as a pid may be reused.
+
+    All are stopped first: a shell that outlives its children for an instant would report them as killed.
+    """
     descriptors: dict[int, int] = {}
     try:
         for pid in pids:
             with suppress(OSError):
                 descriptors[pid] = os.pidfd_open(pid)
-        for pid in sandbox.processes():
-            if pid in descriptors:
+        alive = [descriptors[pid] for pid in sandbox.processes() if pid in descriptors]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for descriptor in alive:
                 with suppress(OSError):
-                    signal.pidfd_send_signal(descriptors[pid], signal.SIGKILL)
+                    signal.pidfd_send_signal(descriptor, number)
     finally:
         for fd in descriptors.values():
             os.close(fd)

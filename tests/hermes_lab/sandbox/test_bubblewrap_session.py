@@ -293,7 +293,7 @@ async def test_background_processes_stand_still_while_a_verifier_works_and_go_on
 ) -> None:
     thief = "while :; do for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$f | grep -a s3cre[t] >>loot; done; done"
     await sandbox.exec(f"({thief}) >/dev/null 2>&1 & (while :; do date +%s%N >t; mv t tick; done) &")
-    await sandbox.exec("until [ -s tick ]; do :; done")
+    await sandbox.exec("until [ -s tick ] && [ -e loot ]; do sleep 0.02; done")
     result = await sandbox.exec("cp tick a; sleep 0.3; cp tick b; cmp a b && test -n s3cret", fresh=True)
     assert result.exit_code == 0
     assert (await sandbox.exec("cat loot", fresh=True)).output == ""
