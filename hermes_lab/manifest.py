@@ -68,7 +68,21 @@ def config_differences(a: RunManifest, b: RunManifest) -> Iterator[tuple[str, An
 
     A field added since a run was made counts with its default.
     """
-    yield from _differences(decisive(_whole(a.config)), decisive(_whole(b.config)))
+    was, now = _whole(a.config), _whole(b.config)
+    for name, x, y in _differences(decisive(was), decisive(now)):
+        # A field with its default may be left out of what is decisive.
+        x, y = (_at(whole, name, value) for whole, value in ((was, x), (now, y)))
+        yield from _differences({name: x}, {name: y})
+
+
+def _at(config: dict[str, Any], name: str, otherwise: Any) -> Any:
+    """The value of a field, such as `model.name`."""
+    value: Any = config
+    for part in name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return otherwise
+        value = value[part]
+    return value
 
 
 def _whole(config: dict[str, Any]) -> dict[str, Any]:

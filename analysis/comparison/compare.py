@@ -25,7 +25,9 @@ from hermes_lab.analysis.comparison.pairs import (
     parts,
     side,
 )
+from hermes_lab.analysis.comparison.registered import registered
 from hermes_lab.analysis.comparison.result import Cell, Change, Comparison, Difference, Report
+from hermes_lab.analysis.comparison.sequential import stopped_early
 from hermes_lab.analysis.comparison.slope import learning_slope
 from hermes_lab.analysis.comparison.tasks import coverage, refuse_other_tasks
 from hermes_lab.analysis.curves import Array
@@ -80,7 +82,7 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
     notes = _notes(run, frame[frame["arm"].isin(arms)], whole=frame)
     config = read_manifest(run).config if (run / "run.json").is_file() else {}
     reports = [
-        replace(report, notes=(*report.notes, *notes))
+        replace(report, notes=(*report.notes, *notes), registered=registered(run, arms[0], arm))
         for arm, other in zip(arms[1:], others, strict=True)
         for report in (compare_frames(first, other, ARM_PLACE, (arms[0], arm), str(run), config),)
     ]
@@ -204,7 +206,7 @@ def _notes(run: Path, frame: pd.DataFrame, whole: pd.DataFrame | None = None) ->
     """Notes on missing and errored episodes."""
     notes = []
     rows = len(frame if whole is None else whole)
-    if (run / "run.json").is_file() and rows < (wanted := read_manifest(run).wanted):
+    if (run / "run.json").is_file() and rows < (wanted := read_manifest(run).wanted) and not stopped_early(run):
         notes.append(f"{run} is not finished: results are based on {rows} of {wanted} episodes")
     errors = Counter(frame.loc[frame["status"] == "errored", "error_kind"])
     if errors:

@@ -6,6 +6,8 @@ from typing import Any, Literal, NamedTuple
 
 from hermes_lab.analysis.comparison.decomposition import TESTS, TwoByTwo
 from hermes_lab.analysis.comparison.pairs import METRICS
+from hermes_lab.analysis.comparison.registered import Registered
+from hermes_lab.analysis.comparison.sequential import SequentialResult
 from hermes_lab.analysis.comparison.slope import Slope
 from hermes_lab.analysis.comparison.wording import points, shown, tested
 from hermes_lab.analysis.skill_effects.treatment import Treatment
@@ -181,6 +183,18 @@ class Report:
     """Arms of two compared runs whose treatment did not happen."""
     untreated: str = ""
     """Why the arms do not differ in treatment, so that their difference measures nothing; "" if they do."""
+    registered: Registered | None = None
+    """What the run's plan says about this comparison; None for two runs."""
+
+    @property
+    def decisive(self) -> SequentialResult | None:
+        """The result of a comparison that was registered with a stopping rule: it decides instead of the headline."""
+        return self.registered.decisive if self.registered else None
+
+    @property
+    def shown(self) -> bool:
+        """Whether the registered analysis, or else the headline, shows a difference."""
+        return self.decisive.look.shown if self.decisive else self.headline.shown
 
     @property
     def headline(self) -> Comparison:
@@ -191,19 +205,22 @@ class Report:
     def unmeasured(self) -> str:
         """Why there is no finding; "" if there is. Skills that were listed and never loaded leave one only if the
         difference is shown."""
-        if self.untreated or self.headline.shown:
+        if self.untreated or self.shown:
             return self.untreated
         return next((said for each in self._after() if (said := each.unread())), "")
 
     def caveats(self) -> list[str]:
         """What limits the finding: lanes without the treatment, and a difference without a loaded skill."""
         told = [*self.absences, *(each.caveat() for each in self.treatments)]
-        if self.headline.shown:
+        if self.shown:
             told += [f"{said}: not an effect of their content" for each in self._after() if (said := each.unread())]
         return [each for each in told if each]
 
     def _after(self) -> list[Treatment]:
         return [each for each in self.treatments if each.arm == self.after]
+
+    def _plan(self) -> list[str]:
+        return self.registered.lines() if self.registered else []
 
     def _too_few(self) -> str:
         """A note if so few units cannot give a Holm-adjusted p below 0.05 at all."""
@@ -231,6 +248,7 @@ class Report:
             "treatments": [treatment.report() for treatment in self.treatments],
             "unmeasured": self.unmeasured,
             "notes": self.notes,
+            "registered": self.registered.report() if self.registered else None,
         }
 
     def lines(self) -> list[str]:
@@ -240,12 +258,12 @@ class Report:
             rates = [f"{c.part}{', ' if c.part else ''}{c.rates()}" for c in self.comparisons]
             weights = [f"weights: {self.decomposition.weights}"] if self.decomposition else []
             said = [f"{self.before} -> {self.after}", *(f"  {line}" for line in (*rates, *weights))]
-            return [*said, *given, *(f"  {note}" for note in self.notes)]
+            return [*said, *given, *(f"  {note}" for note in (*self._plan(), *self.notes))]
         lines: list[str] = []
         for part in dict.fromkeys(comparison.part for comparison in self.comparisons):
             lines.append(f"{self.before} -> {self.after}{', ' if part else ''}{part}")
             lines += [f"  {comparison.sentence()}" for comparison in self.comparisons if comparison.part == part]
-        lines += [f"  {line}" for line in (self.headline.reach(), self._too_few()) if line]
+        lines += [f"  {line}" for line in (self.headline.reach(), self._too_few(), *self._plan()) if line]
         lines += [f"  {change.sentence()}" for change in self.changes]
         if not self.decomposition:
             lines += [f"  {cell.sentence()}" for cell in self.cells]

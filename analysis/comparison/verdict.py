@@ -9,7 +9,9 @@ import pandas as pd
 from hermes_lab.analysis.comparison.compare import compare_arms, compare_frames, compare_runs
 from hermes_lab.analysis.comparison.oracle_gap import gap_closed
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
+from hermes_lab.analysis.comparison.registered import registered
 from hermes_lab.analysis.comparison.result import Comparison, Report
+from hermes_lab.analysis.comparison.sequential import SequentialResult
 from hermes_lab.analysis.comparison.wording import p_text, points, shown, tested
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.series import weights_name
@@ -96,6 +98,17 @@ def of_report(report: Report, question: str) -> Verdict:
             detail=(*both.lines(), *detail, *report.notes),
             comparison=report,
         )
+    if decisive := report.decisive:
+        return Verdict(
+            question=question,
+            sentence=_decisive_sentence(decisive, headline.part, _subject(report, question)) + limits,
+            difference=decisive.look.difference,
+            interval=decisive.look.interval,
+            p_value=decisive.look.p_value,
+            shown=decisive.look.shown,
+            detail=(*detail, *report.notes),
+            comparison=report,
+        )
     return Verdict(
         question=question,
         sentence=_sentence(headline, _subject(report, question)) + limits,
@@ -136,7 +149,8 @@ def _by_arms(run: Path, frame: pd.DataFrame, arms: list[str]) -> Verdict:
     if frame["weights"].nunique() > 1:
         first, last = (frame[frame["weights"] == which] for which in (frame["weights"].min(), frame["weights"].max()))
         names = tuple(weights_name(side["model"].iloc[0], side["adapter"].iloc[0]) for side in (first, last))
-        return of_report(compare_frames(first, last, WEIGHTS_PLACE, (names[0], names[1]), str(run)), "weights")
+        report = compare_frames(first, last, WEIGHTS_PLACE, (names[0], names[1]), str(run))
+        return of_report(replace(report, registered=registered(run, *names[:2], weights=True)), "weights")
     return _not_measured(f"{run} has one arm, {arms[0]}, and one set of weights; run a second arm or give a second run")
 
 
@@ -219,6 +233,20 @@ def _sentence(found: Comparison, subject: str) -> str:
         said = f"{shown(found.p_value, found.p_adjusted)}{change}; {_detectable(found)}"
     limit = f"; applies to {found.limit}" if found.limit else ""
     return f"{subject}: {metric}{said}{limit}{'; success was not measured' if metric else ''}"
+
+
+def _decisive_sentence(found: SequentialResult, part: str, subject: str) -> str:
+    """The verdict of an experiment with a stopping rule, by its own test."""
+    look, primary = found.look, found.primary
+    where = f" {part}" if part else ""
+    rates = f"{100 * found.before / found.pairs:.0f} % -> {100 * found.after / found.pairs:.0f} %"
+    change = f"{points(look.difference, look.interval)}{where}, {rates}, {p_text(look.p_value)} at any look"
+    said = f"{change}, over {found.pairs} pairs in the first {found.units} of {primary.units} {primary.over}"
+    if look.shown:
+        verdict = f"better by {said}" if look.difference > 0 else f"worse: {said}"
+    else:
+        verdict = f"no difference shown: {said}"
+    return f"{subject}: {verdict}{f'; {found.decision}' if found.decision else ''}"
 
 
 def _detectable(found: Comparison) -> str:

@@ -33,6 +33,10 @@ class OpenRun(NamedTuple):
         """A warning that the run is incomplete, or ""."""
         if not self.pending:
             return ""
+        from hermes_lab.analysis.comparison.sequential import stopped_early  # needs pandas
+
+        if decision := stopped_early(self.folder):
+            return f"{self.folder}: ended early, {decision}; {self.finished} of {self.wanted} episodes were run"
         errored = f", {self.errored} errored" if self.errored else ""
         return (
             f"{self.folder}: {self.finished} of {self.wanted} episodes finished{errored}; the run is in progress or "

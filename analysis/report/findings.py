@@ -10,6 +10,7 @@ import pandas as pd
 
 from hermes_lab.analysis.comparison.continual import Transfer, transfers
 from hermes_lab.analysis.comparison.course import course
+from hermes_lab.analysis.comparison.sequential import stopped_early
 from hermes_lab.analysis.comparison.verdict import Verdict, verdict
 from hermes_lab.analysis.fitting.fit import fit_series
 from hermes_lab.analysis.fitting.forms import Forms, choose_series
@@ -185,7 +186,7 @@ def _incomplete(frame: pd.DataFrame, runs: Sequence[Path], manifests: Sequence[R
         rows = frame[frame["run"] == str(run)]
         finished = int((rows["status"] == "ok").sum())
         where = f"{run.name}: " if len(runs) > 1 else ""
-        if len(rows) < manifest.wanted:
+        if len(rows) < manifest.wanted and not stopped_early(run):
             yield (f"{where}the run is not finished: results are based on {finished:,} of {manifest.wanted:,} episodes")
         if errored := Counter(rows.loc[rows["status"] == "errored", "error_kind"]):
             kinds = ", ".join(f"{kind} {count}" for kind, count in errored.most_common())

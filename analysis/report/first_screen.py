@@ -27,7 +27,8 @@ def first_screen(found: Findings, frame: pd.DataFrame) -> Markup:
     sentence, more = _headline(found.verdict)
     if found.sides is None and found.uplifts is None:
         sentence, more = _alone(found), "" if found.evaluations else found.verdict.sentence
-    said = [line for line in (more, *found.verdict.causes) if line]
+    plan = found.verdict.comparison.registered if found.verdict.comparison else None
+    said = [line for line in (more, *found.verdict.causes, *(plan.lines() if plan else ())) if line]
     parts = [element("h1", _told(sentence), id="verdict-sentence"), _warnings(found.warnings)]
     if found.uplifts is not None:
         said.append("A run of `hermes-lab skills uplift`: the same tasks with a lane's library and without one skill")

@@ -194,20 +194,26 @@ def _mcnemar_power(pairs: int, rates: PairRates, alpha: float) -> float:
 
 
 def _lanes_power(pairs: int, rates: PairRates, lanes: Lanes, alpha: float) -> float:
-    """The share of significant sign-flip tests over lanes among `DRAWS` simulated comparisons.
+    """The share of significant sign-flip tests over lanes among `DRAWS` simulated comparisons."""
+    return float((_flip_p_values(drawn_sums(pairs, rates, lanes, DRAWS)) < alpha).mean())
+
+
+def drawn_sums(pairs: int, rates: PairRates, lanes: Lanes, draws: int) -> Integers:
+    """The sums of changes in each lane of simulated comparisons, shape (draws, lanes).
 
     Two changes in a lane have the correlation of `lanes`: each is the lane's own draw with the square root of that
     probability, and a draw of its own otherwise.
     """
     random = np.random.default_rng(0)
     pairs_C = np.full(lanes.number, pairs // lanes.number) + (np.arange(lanes.number) < pairs % lanes.number)
-    drawn_B_C = random.random((DRAWS, lanes.number))
+    drawn_B_C = random.random((draws, lanes.number))
     shared_B_C = (drawn_B_C > 1 - rates.gained).astype(np.int64) - (drawn_B_C < rates.lost)
-    copies_B_C = random.binomial(pairs_C, math.sqrt(lanes.correlation), (DRAWS, lanes.number))
+    copies_B_C = random.binomial(pairs_C, math.sqrt(lanes.correlation), (draws, lanes.number))
     gained_B_C = random.binomial(pairs_C - copies_B_C, rates.gained)
     of_rest = rates.lost / (1 - rates.gained) if rates.gained < 1 else 0.0
     lost_B_C = random.binomial(pairs_C - copies_B_C - gained_B_C, min(of_rest, 1.0))
-    return float((_flip_p_values(shared_B_C * copies_B_C + gained_B_C - lost_B_C) < alpha).mean())
+    sums_B_C: Integers = shared_B_C * copies_B_C + gained_B_C - lost_B_C
+    return sums_B_C
 
 
 def _flip_p_values(sums_B_C: Integers) -> Array:

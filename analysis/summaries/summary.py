@@ -15,6 +15,7 @@ from hermes_lab.analysis.summaries.evaluation import Evaluation
 from hermes_lab.analysis.summaries.unread import longest_cut, unread_formats
 from hermes_lab.analysis.summaries.warnings import Seen, warnings_of
 from hermes_lab.manifest import read_manifest
+from hermes_lab.registration import read_plan
 
 
 def summarize(run: Path) -> dict[str, Any]:
@@ -34,6 +35,8 @@ def summarize(run: Path) -> dict[str, Any]:
     ran, `unparsed_calls` those of them that could not be parsed; null if no record has the count. `errors` has for each
     kind its `count` and most frequent `message`. `warnings` lists problems that invalidate scores
     (`hermes_lab.analysis.summaries.warnings`), of the whole run and of groups.
+
+    `stopped` is the decision by which a stopping rule (`learning.stop`) ended the run early, or "".
 
     `evaluation` is null except for a plain `run` (`hermes_lab.analysis.summaries.evaluation`): success by task, domain
     and family, tokens, time and cost, and the failures to look at first.
@@ -64,6 +67,7 @@ def summarize(run: Path) -> dict[str, Any]:
     merged = merges_of(run)
     content = {
         "wanted": manifest.wanted,
+        "stopped": _stopped(run),
         **total.amounts(),
         "rescored": made and {"from": made.run, "verifier": made.verifier, "not_possible": total.rescore_problems()},
         "evaluation": evaluation and evaluation.report(manifest.config.get("model", {}).get("price")),
@@ -142,6 +146,16 @@ _MESSAGE = 300
 def _most_frequent(messages: Counter[str]) -> str:
     """The most frequent message; ties are broken alphabetically, so that the order of finishing does not matter."""
     return min(messages, key=lambda message: (-messages[message], message))
+
+
+def _stopped(run: Path) -> str:
+    """The decision that ended the run early; "" if none did."""
+    plan = read_plan(run)
+    if plan is None or plan.primary is None or plan.primary.stop == "never":
+        return ""
+    from hermes_lab.analysis.comparison.sequential import stopped_early  # needs numpy
+
+    return str(stopped_early(run) or "")
 
 
 def _dropped(run: Path) -> Counter[str]:

@@ -264,7 +264,7 @@ def _treatments(summary: Summary, config: Config) -> Iterator[str]:
             continue
         found = Treatment.of(group["treatment"])
         where = f"{_group_name(group)}: " if repeated[group["arm"]] > 1 else ""
-        so_far = "" if summary["finished"] >= summary["wanted"] else ", so far"
+        so_far = "" if summary["finished"] >= summary["wanted"] or summary["stopped"] else ", so far"
         if missing := found.absence(config):
             yield f"{where}{missing}{so_far}: its results are those of an agent without skills, and measure no effect"
         elif part := found.unread() or found.caveat():

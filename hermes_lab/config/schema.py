@@ -495,6 +495,14 @@ class ExpectedEffect(Section):
         return self
 
 
+class StopConfig(Section):
+    """Whether an experiment may end early. It then runs its worlds in their order and is tested after each."""
+
+    when: Literal["never", "shown", "hopeless", "either"] = "never"
+    """`shown`: once a difference is shown by a test that is valid at any time. `hopeless`: once the effect in
+    `learning.expect` is excluded. `either`: whichever comes first. Needs 6 worlds, or lanes with tasks of their own."""
+
+
 class LearningConfig(Section):
     """What `experiment` compares."""
 
@@ -523,6 +531,8 @@ class LearningConfig(Section):
     Empty list: only `model.adapter`."""
     expect: ExpectedEffect = ExpectedEffect()
     """Assumptions of the power calculation."""
+    stop: StopConfig = StopConfig()
+    """Ending early."""
 
     @field_validator("arms", mode="before")
     @classmethod
@@ -628,6 +638,7 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
     "sampling": {**dict.fromkeys(("top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")), "stop": []},
     "price": {"cached": None, "cache_write": None},
     "agent": {"max_repeats": None},
+    "learning": {"stop": {"when": "never"}},
 }
 """Fields added since digests were introduced, with the value that gives the old behaviour."""
 
@@ -647,7 +658,7 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
     return rows | {
         "model": _decisive_model(content["model"]),
         "agent": _as_before("agent", content["agent"]),
-        "learning": _without(content["learning"], "expect"),
+        "learning": _as_before("learning", _without(content["learning"], "expect")),
         "web": _without(content.get("web", {}), *_REACHING),
         "run": _without(
             content["run"], "out", "concurrency", "executor", "processes", "ray", "keep_workspaces", "workspace_mb"

@@ -24,6 +24,8 @@ def run_plan(plan: RunPlan, *, resume: bool, quiet: bool, json: bool, show: Show
         output.say(f"{stop}; continue with --resume")
         return 130
     _show(result, show, quiet=quiet, json=json)
+    if result.stopped and not quiet:
+        output.say(f"{result.stopped}; {result.finished:,} of {result.wanted:,} episodes were run")
     if unfinished := explain_unfinished(result):
         output.say(unfinished)
         return 3

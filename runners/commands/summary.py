@@ -55,6 +55,8 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
         f"{content['scored']} scored, {content['solved']} solved at the first submission{_mean_score(content)}; "
         f"{_tokens(content['tokens'])}"
     )
+    if content["stopped"]:
+        typer.echo(f"  {'ended early':<32} {content['stopped']}")
     for label, what in _troubles(content):
         typer.echo(f"  {label:<32} {what}")
     if content["judge_votes"]:

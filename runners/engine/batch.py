@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -20,6 +21,9 @@ from hermes_lab.runners.engine.log_relay import episode_context
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.engine.scheduler import Scheduler
 from hermes_lab.runners.engine.snapshots import keep_knowledge
+
+if TYPE_CHECKING:
+    from hermes_lab.runners.engine.stopping import Stopping
 
 OnEpisode = Callable[[EpisodeSummary], None]
 
@@ -63,22 +67,27 @@ async def run_lanes(
     on_episode: OnEpisode,
     budget: Budget,
     run_episode: RunEpisode = run_episode,
+    stopping: "Stopping | None" = None,
 ) -> None:
-    """Runs the unfinished episodes of all lanes until they are done, have failed, or the budget is spent.
-    `contexts` has one entry per adapter; `run_episode` comes from the executor.
+    """Runs the unfinished episodes of all lanes until they are done, have failed, the budget is spent, or `stopping`
+    has decided. `contexts` has one entry per adapter; `run_episode` comes from the executor.
 
     If a learning episode errors, its lane stops after the round, since later rounds would start from an incomplete
     library; a resumed run continues there. An errored held-out episode does not stop its lane.
     """
     log = EpisodeLog(out)
     try:
-        # Lanes only wait for each other if a budget may end the run early.
-        scheduler = Scheduler(contexts[0].config.run.concurrency, lead=LEAD if budget.limited else None)
-        batch = _Batch(contexts, log, out, done, scheduler, budget, on_episode, run_episode)
+        # Lanes only wait for each other if a budget or a stopping rule may end the run early.
+        lead = LEAD if budget.limited else None
+        concurrency = contexts[0].config.run.concurrency
+        if stopping:
+            lead = stopping.at_once(lanes, concurrency) - 1
+        scheduler = Scheduler(concurrency, lead=lead)
+        batch = _Batch(contexts, log, out, done, scheduler, budget, on_episode, run_episode, stopping)
         with collect_rarely():
             async with anyio.create_task_group() as group:
                 for number, lane in enumerate(lanes):
-                    scheduler.join()
+                    scheduler.join(batch.turn(lane, 0))
                     group.start_soon(batch.run_lane, lane, number)
     finally:
         log.close()
@@ -94,6 +103,7 @@ class _Batch:
     budget: Budget
     on_episode: OnEpisode
     run_episode: RunEpisode
+    stopping: "Stopping | None"
 
     async def run_lane(self, lane: Lane, number: int) -> None:
         step = 0
@@ -103,7 +113,7 @@ class _Batch:
             await self._keep(lane, state)
             for step in lane.steps:
                 if step:
-                    self.scheduler.move(step - 1, step)
+                    self.scheduler.move(self.turn(lane, step - 1), self.turn(lane, step))
                 if lane.known and lane.known[lane.block(step)] is not state.knowledge.library:
                     state = LaneState(Knowledge(lane.known[lane.block(step)]))
                     await self._keep(lane, state)
@@ -117,19 +127,23 @@ class _Batch:
                 if not all_started:
                     return
         finally:
-            self.scheduler.move(step, None)
+            self.scheduler.move(self.turn(lane, step), None)
+
+    def turn(self, lane: Lane, step: int) -> int:
+        """What the scheduler orders a lane by: its round; its unit if there is a stopping rule."""
+        return self.stopping.unit(lane) if self.stopping else step
 
     async def _keep(self, lane: Lane, state: LaneState) -> None:
         await anyio.to_thread.run_sync(keep_knowledge, self.out, lane.name, state.knowledge)
 
     async def _run_step(self, lane: Lane, number: int, step: int, knowledge: Knowledge) -> bool:
-        """Runs the unfinished episodes of a round; returns False if the budget did not allow all of them to start."""
+        """Runs the unfinished episodes of a round; returns False if not all of them were allowed to start."""
         async with anyio.create_task_group() as group:
             for spec in lane.jobs(step):
                 if spec.key in self.done:
                     continue
-                await self.scheduler.acquire(step, number)
-                if not self.budget.begin():
+                await self.scheduler.acquire(self.turn(lane, step), number)
+                if (self.stopping and self.stopping.decision) or not self.budget.begin():
                     self.scheduler.release()
                     return False
                 group.start_soon(self._run_job, lane, spec, knowledge)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from anyio.from_thread import start_blocking_portal
@@ -30,6 +30,7 @@ from hermes_lab.runners.engine.folder import check_folder, keep_suite, lock_fold
 from hermes_lab.runners.engine.log_relay import relay_logs
 from hermes_lab.runners.engine.open_files import raise_open_file_limit
 from hermes_lab.runners.engine.plan import Command, Lane, tasks_digest
+from hermes_lab.runners.engine.registration import primary_of, register_plan
 from hermes_lab.runners.engine.running import shown_running
 from hermes_lab.runners.engine.snapshots import remove_partial_snapshots
 from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
@@ -41,6 +42,9 @@ from hermes_lab.types import Task
 from hermes_lab.verification import check_judge, open_judge
 from hermes_lab.verification.workspaces import FOLDER
 from hermes_lab.web import open_web
+
+if TYPE_CHECKING:
+    from hermes_lab.runners.engine.stopping import Stopping
 
 T = TypeVar("T")
 
@@ -76,8 +80,16 @@ class RunPlan:
         return sum(lane.wanted for lane in self.lanes)
 
     def tally(self) -> Tally:
-        """New counts for this run; starts the budget's clock."""
-        return Tally(self.lanes, Budget(self.config.budget))
+        """New counts for this run; starts the budget's clock. Raises `ConfigError` for an invalid stopping rule."""
+        return Tally(self.lanes, Budget(self.config.budget), self._stopping())
+
+    def _stopping(self) -> "Stopping | None":
+        if self.command != "learn" or self.config.learning.stop.when == "never":
+            return None
+        from hermes_lab.runners.engine.stopping import Stopping  # needs numpy, which takes as long as all else
+
+        primary = primary_of(self.config, self.lanes, weights_of(self.command, self.config))
+        return Stopping(primary) if primary else None
 
     def finished(self) -> int:
         """How many episodes are already finished."""
@@ -107,12 +119,13 @@ class Listener:
 @dataclass(frozen=True)
 class RunResult:
     """The result of a run. `summary` is the content of `summary.json`; `spent` names the budget that ended the run
-    early, `last_error` the last infrastructure failure."""
+    early, `stopped` the decision that did, `last_error` the last infrastructure failure."""
 
     folder: Path
     summary: dict[str, Any]
     spent: str = ""
     last_error: str = ""
+    stopped: str = ""
 
     @property
     def finished(self) -> int:
@@ -131,8 +144,8 @@ class RunResult:
 
     @property
     def complete(self) -> bool:
-        """Whether every episode is finished."""
-        return self.finished == self.wanted
+        """Whether every episode is finished, or its stopping rule has ended the run."""
+        return self.finished == self.wanted or bool(self.stopped)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -158,16 +171,27 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
     check_folder(folder, resume=resume)
     tally = plan.tally()
     with lock_folder(folder), wrap_adapter_errors(plan.command, config):
+        tasks, weights = tasks_digest(plan.lanes), weights_digest(adapters)
         open_folder(
             folder,
             command=plan.command,
             config=config,
-            tasks_digest=tasks_digest(plan.lanes),
+            tasks_digest=tasks,
             library=plan.library,
-            adapter_digest=weights_digest(adapters),
+            adapter_digest=weights,
             wanted=plan.wanted,
             resume=resume,
         )
+        if plan.command == "learn":
+            register_plan(
+                folder,
+                config,
+                plan.lanes,
+                weights=adapters,
+                tasks_digest=tasks,
+                library=plan.library,
+                adapter_digest=weights,
+            )
         keep_suite(folder, config)
         remove_partial_snapshots(folder)
         done = read_done(plan.lanes, folder, tally.add)
@@ -175,7 +199,9 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
         try:
             if not has_pending(plan.lanes, done):
                 finalize_lanes(config, plan.lanes, folder, done)
-            elif tally.budget.allows():  # otherwise there is no need to start a model
+            elif (
+                not (tally.stopping and tally.stopping.decision) and tally.budget.allows()
+            ):  # otherwise there is no need to start a model
                 run_blocking(partial(_run, plan, adapters, folder, done, tally, listener))
         except KeyboardInterrupt:
             raise Interrupted(_result(folder, tally)) from None
@@ -220,7 +246,8 @@ async def _run(
                 shown_running(folder, activities),
             ):
                 with listener.progress(tally) as progress, relay_logs(say, named=plan.wanted > 1):
-                    await run_lanes(contexts, plan.lanes, folder, done, progress, tally.budget, run_episode)
+                    lanes, stopping = plan.lanes, tally.stopping
+                    await run_lanes(contexts, lanes, folder, done, progress, tally.budget, run_episode, stopping)
 
 
 def _result(folder: Path, tally: Tally) -> RunResult:
@@ -229,7 +256,8 @@ def _result(folder: Path, tally: Tally) -> RunResult:
 
     summary = summarize(folder)
     write_json(folder / "summary.json", summary)
-    return RunResult(folder, summary, tally.budget.spent, tally.last_error)
+    decision = tally.stopping.decision if tally.stopping else None
+    return RunResult(folder, summary, tally.budget.spent, tally.last_error, str(decision or ""))
 
 
 def run_blocking(main: Callable[[], Awaitable[T]]) -> T:

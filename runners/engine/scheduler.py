@@ -1,4 +1,4 @@
-"""Schedules rollouts: a fixed number of slots; a free slot goes to the lane in the lowest round."""
+"""Schedules rollouts: a fixed number of slots; a free slot goes to the lane in the lowest round, or the lowest unit."""
 
 from collections import Counter
 from heapq import heapify, heappop, heappush
@@ -22,9 +22,9 @@ class Scheduler:
         self._lanes = Counter[int]()
         self._least = 0
 
-    def join(self) -> None:
+    def join(self, round_: int = 0) -> None:
         """Adds a lane at its first round. All lanes join before any acquires."""
-        self._lanes[0] += 1
+        self._lanes[round_] += 1
 
     def move(self, round_: int, to: int | None) -> None:
         """Moves a lane from `round_` to a later one, or removes it (None), so that it no longer holds others back."""

@@ -5,7 +5,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hermes_lab.activity import Activities, Running, State
 from hermes_lab.analysis.summaries.warnings import EARLY, EARLY_REASONS, PLAIN, early_warning
@@ -13,6 +13,9 @@ from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.types.episode import Phase
+
+if TYPE_CHECKING:
+    from hermes_lab.runners.engine.stopping import Stopping
 
 LONG = 10.0
 """Seconds after which it is said what a running episode waits for."""
@@ -46,13 +49,14 @@ class ArmTally:
 class Tally:
     """Counts by arm over all starts of a run, and the pace of the current start."""
 
-    def __init__(self, lanes: Sequence[Lane], budget: Budget | None = None) -> None:
+    def __init__(self, lanes: Sequence[Lane], budget: Budget | None = None, stopping: "Stopping | None" = None) -> None:
         self.arms: dict[str, ArmTally] = defaultdict(ArmTally)
         for lane in lanes:
             self.arms[arm_of(lane.name)].wanted += lane.wanted - lane.measured
             if lane.measured:
                 self.arms[arm_of(lane.name, "heldout")].wanted += lane.measured
         self.budget = budget or Budget()
+        self.stopping = stopping
         self.last_error = ""
         self.activities = Activities()
         self.start()
@@ -82,6 +86,8 @@ class Tally:
         arm.wrote += len(episode.writes)
         arm.tokens += episode.tokens
         self.budget.add(episode)
+        if self.stopping:
+            self.stopping.add(episode)
 
     @property
     def early_warning(self) -> str:
@@ -102,6 +108,8 @@ class Tally:
         fresh, tokens = finished - self._before[0], self.total("tokens") - self._before[1]
         parts = [f"{finished}/{wanted} episodes in {clock(elapsed)}"]
         parts += [f"{share.used / share.limit:.0%} of budget.{name}" for name, share in self.budget.shares.items()]
+        if self.stopping:
+            parts.append(str(self.stopping.decision or self.stopping.progress))
         if scored := self.total("scored"):
             parts.append(f"{self.total('solved') / scored:.0%} solved at the first submission")
         if endings := self.endings():

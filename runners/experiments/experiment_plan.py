@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.registration import Primary
 from hermes_lab.runners.engine.budget import Budget, Share
 from hermes_lab.runners.engine.lanes import LEARNING
 from hermes_lab.runners.engine.plan import Lane
+from hermes_lab.runners.engine.registration import analysis_of, primary_of, units_at_once
 from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.tables import counted
 
@@ -31,6 +33,26 @@ class Power(Struct, frozen=True):
     assumed: str
 
 
+class StopPower(Struct, frozen=True):
+    """What an experiment with a stopping rule can show: the probability that the expected effect is shown by its last
+    unit, the mean number of `units` until it ends, the same for twice the effect, and how many units have power 0.8
+    (None: more than 10 times as many)."""
+
+    over: str
+    units: int
+    power: float
+    mean_units: float
+    mean_units_twice: float
+    units_needed: int | None
+
+    def __str__(self) -> str:
+        needed = f"{self.units_needed} {self.over} have power 0.8" if self.units_needed else "power 0.8 is out of reach"
+        return (
+            f"power with early looks: {self.power:.2f} over {self.units} {self.over}, of which {self.mean_units:.0f} "
+            f"are run on average, {self.mean_units_twice:.0f} if the effect is twice as large; {needed}"
+        )
+
+
 class ExperimentPlan(Struct, frozen=True, kw_only=True):
     """The plan of an experiment. `lanes` counts all lanes, `lanes_per_arm` those of an arm with the same weights.
     `learnt` and `heldout` are training and held-out tasks per lane. A check at the number of rounds is after the last
@@ -52,6 +74,9 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     episodes: int
     finished: int
     power: Sequence[Power]
+    analysis: str
+    """The primary analysis in words, as it is registered."""
+    stop: StopPower | None = None
     curve_lanes: int = CURVE_LANES
     budget: Mapping[str, Share]
     warnings: Sequence[str] = ()
@@ -78,6 +103,9 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
             yield f"power {power.of}: {power.sentence}"
         if self.power:
             yield f"  assumed: {self.power[0].assumed}"
+        if self.stop:
+            yield str(self.stop)
+        yield f"analysis: {self.analysis}"
         few = "; probably not identified" if self.lanes_per_arm < CURVE_LANES else ""
         yield f"curve: {counted(self.lanes_per_arm, 'lane')} per arm; a fit needs about {CURVE_LANES}{few}"
         if self.budget:
@@ -114,6 +142,8 @@ def plan_experiment(config: RunConfig, lanes: Sequence[Lane], budget: Budget, fi
     """The plan of an experiment with these `lanes`, of which `finished` episodes are done."""
     learning, lane = config.learning, lanes[0]
     weights = weights_of("learn", config)
+    primary = primary_of(config, lanes, weights)
+    stops = primary is not None and primary.stop != "never"
     each = learning.replicates * learning.worlds
     learnt, heldout = sum(map(len, lane.rounds)), sum(map(len, lane.heldout))
     return ExperimentPlan(
@@ -133,8 +163,10 @@ def plan_experiment(config: RunConfig, lanes: Sequence[Lane], budget: Budget, fi
         episodes=sum(lane.wanted for lane in lanes),
         finished=finished,
         power=_comparison_power(config, each, learnt, heldout) if len(learning.arms) * len(weights) > 1 else (),
+        analysis=analysis_of(primary),
+        stop=_stop_power(primary) if primary and stops else None,
         budget=budget.shares,
-        warnings=list(_untreated(config, heldout)),
+        warnings=[*_untreated(config, heldout), *(_late_stop(config, lanes, primary) if primary and stops else ())],
     )
 
 
@@ -164,6 +196,34 @@ def _untreated(config: RunConfig, heldout: int) -> Iterator[str]:
         f"{arms} may never learn: skills.review_every is {every:,} tool-calling iterations, and {why}; lower it "
         "(0: after every episode)"
     )
+
+
+def _stop_power(primary: Primary) -> StopPower:
+    from hermes_lab.analysis.stats.anytime import sequential_power, units_needed
+    from hermes_lab.analysis.stats.power import Lanes
+
+    clusters, rates = Lanes(primary.units, what=primary.over), (primary.baseline, primary.effect)
+    pairs = primary.units * primary.pairs
+    planned = sequential_power(pairs, *rates, clusters, truth=primary.effect)
+    most = min(max(2 * primary.effect, -primary.baseline), 1 - primary.baseline)
+    return StopPower(
+        primary.over,
+        primary.units,
+        planned.power,
+        planned.units,
+        sequential_power(pairs, *rates, clusters, truth=most).units,
+        units_needed(primary.pairs, *rates, primary.units),
+    )
+
+
+def _late_stop(config: RunConfig, lanes: Sequence[Lane], primary: Primary) -> Iterator[str]:
+    """Why a stop may come too late to save much."""
+    at_once = units_at_once(lanes, primary.units, config.run.concurrency)
+    if 4 * at_once > primary.units:
+        yield (
+            f"{at_once} of {primary.units} {primary.over} run at once (run.concurrency is "
+            f"{config.run.concurrency}), so that an early stop saves few episodes; lower it"
+        )
 
 
 def _comparison_power(config: RunConfig, lanes: int, learnt: int, heldout: int) -> list[Power]:

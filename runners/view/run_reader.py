@@ -89,6 +89,10 @@ class _Line(msgspec.Struct):
         return "solved after feedback" if any(verdict.success for verdict in self.verdicts) else "not solved"
 
 
+class _Stopped(msgspec.Struct):
+    stopped: str = ""
+
+
 class _Place(NamedTuple):
     """Where a record is."""
 
@@ -138,6 +142,14 @@ class RunReader:
         except (ConfigError, OSError):
             return None
         return self._manifest[1]
+
+    def stopped(self) -> bool:
+        """Whether its summary says that a stopping rule ended it."""
+        try:
+            summary = msgspec.json.decode((self.folder / "summary.json").read_bytes(), type=_Stopped)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        return bool(summary.stopped)
 
     def refresh(self, until: float) -> None:
         """Reads new lines until that time of `time.monotonic`."""

@@ -53,6 +53,7 @@ class Runs:
             finished = sum(number for outcome, number in counts.items() if outcome != "errored")
             wanted = manifest.wanted if manifest else 0
             done = reader.complete and finished >= wanted
+            ended = "ended early" if reader.complete and not done and reader.stopped() else "incomplete"
             model = (manifest.config.get("model") or {}).get("name", "") if manifest else ""
             rows.append(
                 {
@@ -67,7 +68,7 @@ class Runs:
                     "judged": finished - counts.get("not judged", 0),
                     "damaged": reader.damaged,
                     "running": len(running) if state == "running" else 0,
-                    "state": state or ("finished" if done else "incomplete" if reader.complete else "reading"),
+                    "state": state or ("finished" if done else ended if reader.complete else "reading"),
                 }
             )
         return rows

@@ -18,6 +18,18 @@ def test_a_test_and_its_interval_never_contradict_each_other() -> None:
     assert disagreements(200, seed=1) == 0
 
 
+def test_looking_after_every_world_errs_rarely_and_saves_worlds_if_the_effect_is_large() -> None:
+    from peeking import Design, row_of
+
+    row = row_of(Design(12, 12, 0.7), 600, seed=1)
+    assert row.false <= 0.05
+    assert row.false_peeking > 0.08  # what looking at the fixed p after every world would give
+    assert row.coverage >= 0.93
+    assert row.mean_twice <= 0.75
+    assert row.power_twice >= 0.8
+    assert row.hopeless_wrong <= 0.06
+
+
 def test_a_rate_is_covered_about_as_often_as_it_says() -> None:
     from rate_coverage import coverage
 

@@ -2,7 +2,7 @@
 
 const TICK = 700; // milliseconds between an answer and the next question
 const SHOWN = 8; // running episodes in the panel
-const STATES = { running: "good", stopped: "bad", incomplete: "fair", finished: "note", reading: "note" };
+const STATES = { running: "good", stopped: "bad", incomplete: "fair", "ended early": "note", finished: "note", reading: "note" };
 
 const live = {
   runs: [],

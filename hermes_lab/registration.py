@@ -1,0 +1,90 @@
+"""`RUN/plan.json`: what an experiment set out to compare, written before its first episode.
+
+Whatever the plan does not name is exploratory: it was chosen after the data could be seen.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from hermes_lab.errors import ConfigError
+
+FILE = "plan.json"
+
+Stop = Literal["never", "shown", "hopeless", "either"]
+"""When an experiment ends early: `shown`, a difference is; `hopeless`, the expected effect is excluded."""
+
+
+class Primary(msgspec.Struct, frozen=True, kw_only=True):
+    """The primary comparison: `after` against `before` (arms, or weights), by success at the first submission.
+
+    It is over the tasks of one `phase`; of held-out ones those of the check at `round`. `units` of the kind `over` are
+    independent, in the order of their numbers, and have `pairs` pairs each.
+    """
+
+    question: str
+    """`skills`, `weights`, `skills and weights` or `arms`."""
+    before: str
+    after: str
+    phase: Literal["learn", "heldout"]
+    round: int
+    over: str
+    worlds: int
+    replicates: int
+    units: int
+    pairs: int
+    baseline: float
+    effect: float
+    """The expected effect, as a fraction."""
+    stop: Stop = "never"
+
+    @property
+    def sequential(self) -> bool:
+        """Whether it can be looked at unit by unit: arms are compared, over worlds or over lanes with own tasks."""
+        return self.question in ("skills", "arms") and self.over in ("worlds", "lanes")
+
+    def unit(self, replicate: int, world: int) -> int:
+        """The number of the unit that a lane belongs to."""
+        return world if self.over == "worlds" else replicate * self.worlds + world
+
+
+class RegisteredPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The plan. `primary` is None if there is nothing to compare. `digest` is a sha256 of all else; `analysis`
+    is the primary analysis in words."""
+
+    v: int = 1
+    registered_at: str
+    digest: str = ""
+    primary: Primary | None
+    analysis: str
+    arms: Sequence[str]
+    weights: Sequence[str]
+    episodes: int
+    config_digest: str
+    tasks_digest: str
+    library: str
+    adapter_digest: str
+
+
+def content_digest(content: Mapping[str, Any]) -> str:
+    """The digest of a plan's fields."""
+    rows = {name: value for name, value in content.items() if name != "digest"}
+    return hashlib.sha256(msgspec.json.encode(rows, order="sorted")).hexdigest()
+
+
+def read_plan(run: Path) -> RegisteredPlan | None:
+    """The registered plan of a run; None if it has none. Raises `ConfigError` if it was changed since."""
+    path = run / FILE
+    try:
+        content = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        plan = msgspec.convert(content, RegisteredPlan)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: not a registered plan: {error}") from None
+    if content_digest(content) != plan.digest:
+        raise ConfigError(f"{path}: was changed after it was registered (its digest is another); restore the file")
+    return plan

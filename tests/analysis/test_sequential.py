@@ -1,0 +1,125 @@
+"""The registered comparison unit by unit: what counts, in which order, and when it is decided."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from hermes_lab.analysis.comparison.sequential import Monitor
+from hermes_lab.registration import Primary
+
+PRIMARY = Primary(
+    question="skills",
+    before="off",
+    after="on",
+    phase="learn",
+    round=0,
+    over="worlds",
+    worlds=20,
+    replicates=1,
+    units=20,
+    pairs=4,
+    baseline=0.6,
+    effect=0.16,
+    stop="either",
+)
+
+
+def changed(**fields: Any) -> Primary:
+    return msgspec.structs.replace(PRIMARY, **fields)
+
+
+def add_world(monitor: Monitor, world: int, before: int, after: int, *, replicate: int = 0) -> None:
+    """A world of which the first `before` and `after` of 4 tasks were solved on either side."""
+    for task in range(4):
+        for arm, solved in (("off", before), ("on", after)):
+            monitor.add(f"{arm}-r{replicate}-w{world}", "learn", task, f"t{task}", task < solved)
+
+
+def test_a_unit_counts_once_it_and_all_before_it_are_complete() -> None:
+    monitor = Monitor(PRIMARY)
+    add_world(monitor, 1, 0, 4)
+    assert (monitor.units, monitor.result()) == (0, None)
+    add_world(monitor, 0, 1, 2)
+    assert monitor.units == 2
+    found = monitor.result()
+    assert found is not None
+    assert (found.before, found.after, found.pairs) == (1, 6, 8)
+    assert found.look.difference == pytest.approx(5 / 8)
+
+
+def test_an_incomplete_unit_holds_up_those_after_it() -> None:
+    monitor = Monitor(PRIMARY)
+    monitor.add("on-r0-w0", "learn", 0, "t0", True)
+    for world in range(1, 12):
+        add_world(monitor, world, 0, 4)
+    assert (monitor.units, monitor.decision) == (0, None)
+
+
+def test_other_arms_phases_checks_and_lanes_are_ignored_and_repeated_episodes_count_once() -> None:
+    monitor = Monitor(changed(phase="heldout", round=3, pairs=1))
+    for lane, phase, round_ in (
+        ("placebo-r0-w0", "heldout", 3),
+        ("off-r0-w0", "learn", 3),
+        ("off-r0-w0", "heldout", 0),
+        ("main", "heldout", 3),
+    ):
+        monitor.add(lane, phase, round_, "t", True)
+    monitor.add("on-r0-w0", "heldout", 3, "t", True)
+    monitor.add("on-r0-w0", "heldout", 3, "t", False)
+    assert monitor.units == 0
+    monitor.add("off-r0-w0", "heldout", 3, "t", False)
+    found = monitor.result()
+    assert found is not None
+    assert (found.units, found.before, found.after) == (1, 0, 1)
+
+
+def test_a_pair_that_was_not_judged_on_both_sides_has_no_change_but_its_unit_is_complete() -> None:
+    monitor = Monitor(changed(pairs=2))
+    for task, before, after in (("a", False, True), ("b", None, True)):
+        monitor.add("off-r0-w0", "learn", 0, task, before)
+        monitor.add("on-r0-w0", "learn", 0, task, after)
+    found = monitor.result()
+    assert found is not None
+    assert (found.units, found.pairs, found.after) == (1, 1, 1)
+
+
+def test_replicates_of_a_world_are_one_unit_and_lanes_are_units_in_the_order_of_the_plan() -> None:
+    monitor = Monitor(changed(replicates=2, pairs=8))
+    add_world(monitor, 0, 0, 4)
+    assert monitor.units == 0
+    add_world(monitor, 0, 0, 4, replicate=1)
+    assert monitor.units == 1
+    lanes = Monitor(changed(over="lanes", worlds=2, replicates=4, units=8))
+    add_world(lanes, 0, 0, 4)
+    add_world(lanes, 0, 0, 4, replicate=1)
+    assert lanes.units == 1  # the second lane is world 1 of replicate 0
+    add_world(lanes, 1, 0, 4)
+    assert lanes.units == 3
+
+
+def test_it_is_decided_at_the_first_unit_that_shows_a_difference_and_stays_so() -> None:
+    monitor = Monitor(changed(stop="shown"))
+    for world in range(7):
+        assert monitor.decision is None
+        add_world(monitor, world, 0, 3)
+        if monitor.decision:
+            break
+    assert monitor.decision is not None
+    assert str(monitor.decision) == f"decided after {world + 1} of 20 worlds: a difference is shown"
+    assert world in (5, 6)
+    for later in range(world + 1, 20):
+        add_world(monitor, later, 4, 0)
+    assert monitor.decision.after == world + 1
+
+
+def test_a_hopeless_experiment_is_ended_and_one_without_the_rule_goes_on() -> None:
+    hopeless, never, shown = (Monitor(changed(stop=stop)) for stop in ("hopeless", "never", "shown"))
+    for monitor in (hopeless, never, shown):
+        for world in range(20):
+            add_world(monitor, world, 2, 1)
+    assert hopeless.decision is not None
+    assert str(hopeless.decision).endswith("of 20 worlds: the expected effect of +16 points is excluded")
+    assert never.decision is None
+    assert shown.decision is not None  # on is worse, which is a difference, too
+    assert shown.decision.why == "shown"

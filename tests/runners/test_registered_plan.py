@@ -1,0 +1,223 @@
+"""The plan of an experiment: registered before its first episode, kept on resume, and said beside every comparison."""
+
+import json
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+from fakes.command import lab
+
+import hermes_lab as library
+from hermes_lab.records import read_attempts
+from hermes_lab.registration import FILE, content_digest, read_plan
+from hermes_lab.types import Episode
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+SMALL = [
+    *("experiment", "-c", str(CONFIGS / "one-rule.yaml"), "-c", "learning.arms=[off,on,placebo]"),
+    *("-c", "learning.rounds=2", "-c", "run.concurrency=4"),
+]
+STOP = [
+    *("experiment", "-c", str(CONFIGS / "one-rule.yaml"), "-c", "learning.arms=[off,on]", "-c", "learning.worlds=16"),
+    *("-c", "run.concurrency=2", "-c", "learning.stop.when=shown"),
+]
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment that its stopping rule has ended."""
+    out = tmp_path_factory.mktemp("runs") / "stopped"
+    ran = lab(*STOP, "--out", out)
+    assert ran.returncode == 0, ran.stderr
+    assert "a difference is shown; " in ran.stderr.splitlines()[-1]
+    return out
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished experiment with one look at the end."""
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    ran = lab(*SMALL, "-c", "learning.worlds=6", "--out", out)
+    assert ran.returncode == 0, ran.stderr
+    return out
+
+
+def rewritten(run: Path, **fields: object) -> None:
+    """Replaces fields of the plan, with a digest that fits."""
+    content = json.loads((run / FILE).read_text()) | fields
+    (run / FILE).write_text(json.dumps(content | {"digest": content_digest(content)}))
+
+
+def copy_of(run: Path, to: Path) -> Path:
+    return Path(shutil.copytree(run, to, symlinks=True))
+
+
+def test_the_plan_says_what_is_compared_and_how_and_was_there_before_the_first_episode(whole: Path) -> None:
+    plan = read_plan(whole)
+    assert plan is not None
+    primary = plan.primary
+    assert primary is not None
+    assert (primary.question, primary.before, primary.after) == ("skills", "off", "on")
+    assert (primary.over, primary.units, primary.pairs, primary.phase) == ("worlds", 6, 2, "learn")
+    assert plan.analysis.startswith("one look at the end: the mid-p test that flips the signs of whole worlds")
+    assert plan.episodes == 36
+    first = min(episode.started_at for episode in read_attempts(whole, Episode))
+    assert plan.registered_at[:19] <= first[:19]
+    assert plan.digest == content_digest(msgspec.to_builtins(plan))
+
+
+def test_held_out_tasks_are_the_registered_outcome_if_there_are_some(tmp_path: Path) -> None:
+    shape = ["-c", "learning.heldout.tasks=2", "-c", "learning.arms=[placebo,on]"]
+    assert lab(*SMALL, *shape, "--out", tmp_path / "run").returncode == 0
+    plan = read_plan(tmp_path / "run")
+    assert plan is not None
+    assert plan.primary is not None
+    assert (plan.primary.phase, plan.primary.round, plan.primary.pairs) == ("heldout", 2, 2)
+    assert (plan.primary.question, plan.primary.before, plan.primary.over) == ("arms", "placebo", "tasks")
+    said = lab("compare", tmp_path / "run").stdout
+    assert "): placebo -> on, solved at the first submission on held-out tasks after learning, over 1 lane of" in said
+
+
+def test_one_arm_registers_no_comparison(tmp_path: Path) -> None:
+    assert lab(*SMALL, "-c", "learning.arms=[on]", "--out", tmp_path / "run").returncode == 0
+    plan = read_plan(tmp_path / "run")
+    assert plan is not None
+    assert plan.primary is None
+
+
+def test_compare_says_which_comparison_was_registered_and_what_is_exploratory(whole: Path) -> None:
+    skills, contents = lab("compare", whole).stdout, lab("compare", whole, "--arms", "placebo,on").stdout
+    assert "registered before the first episode (20" in skills
+    assert "over 6 worlds of 2 pairs; one look at the end" in skills
+    assert "not registered, so exploratory: all other metrics, parts and arms" in skills
+    assert "at any look" not in skills  # the run is finished
+    assert "exploratory: the registered comparison is off -> on (" in contents
+    report = json.loads(lab("compare", whole, "--json").stdout)
+    assert report["registered"]["primary"]
+    assert report["registered"]["plan"]["primary"]["units"] == 6
+
+
+def test_a_run_without_a_plan_and_one_with_a_late_plan_say_so(whole: Path, tmp_path: Path) -> None:
+    old = copy_of(whole, tmp_path / "old")
+    (old / FILE).unlink()
+    assert "no plan was registered in this run: the comparison is exploratory" in lab("compare", old).stdout
+    late = copy_of(whole, tmp_path / "late")
+    rewritten(late, registered_at="2199-01-01T00:00:00+00:00")
+    assert "exploratory: the plan was registered after the first episode had started" in lab("compare", late).stdout
+
+
+def test_a_plan_that_was_changed_or_is_none_is_one_line(whole: Path, tmp_path: Path) -> None:
+    run = copy_of(whole, tmp_path / "changed")
+    (run / FILE).write_text((run / FILE).read_text().replace('"learn"', '"heldout"'))
+    ran = lab("compare", run)
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert "was changed after it was registered" in ran.stderr
+    (run / FILE).write_text("[]")
+    ran = lab("compare", run)
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert "not a registered plan" in ran.stderr
+
+
+def test_a_resumed_run_keeps_its_plan_and_refuses_another(whole: Path, tmp_path: Path) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    before = (run / FILE).read_bytes()
+    assert lab(*SMALL, "-c", "learning.worlds=6", "--out", run, "--resume").returncode == 0
+    assert (run / FILE).read_bytes() == before
+    ran = lab(*SMALL, "-c", "learning.worlds=6", "-c", "learning.expect.effect=0.3", "--out", run, "--resume")
+    assert ran.returncode == 2
+    assert "plan.json: registers effect=0.16, now 0.3; choose another --out" in ran.stderr
+    ran = lab(*SMALL, "-c", "learning.worlds=6", "-c", "learning.stop.when=shown", "--out", run, "--resume")
+    assert ran.returncode == 2
+    assert "was started with learning.stop.when=never, now shown" in ran.stderr
+    (run / FILE).unlink()
+    assert lab(*SMALL, "-c", "learning.worlds=6", "--out", run, "--resume").returncode == 0
+    assert not (run / FILE).exists()  # a plan that is written after the episodes is none
+
+
+def test_a_run_under_way_has_an_interval_that_may_be_looked_at(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shape = [*SMALL, "-c", "learning.arms=[off,on]", "-c", "learning.worlds=8", "-c", "learning.rounds=4"]
+    assert lab(*shape, "-c", "budget.tasks=6", "--out", out).returncode == 3
+    assert "no world is complete yet, so there is nothing to look at early" in lab("compare", out).stdout
+    assert lab(*shape, "-c", "budget.tasks=62", "--out", out, "--resume").returncode == 3
+    said = lab("compare", out).stdout
+    assert "at any look, over the first " in said
+    assert "; p and interval above are for one look at the end" in said
+    assert json.loads(lab("compare", out, "--json").stdout)["registered"]["look"]["units"] >= 1
+
+
+def test_an_experiment_ends_once_a_difference_is_shown_and_is_not_continued(stopped: Path) -> None:
+    episodes = len(list(read_attempts(stopped, Episode)))
+    assert episodes < 128 * 0.75
+    again = lab(*STOP, "--out", stopped, "--resume", "--json")
+    assert again.returncode == 0, again.stderr
+    assert len(list(read_attempts(stopped, Episode))) == episodes
+    content = json.loads(again.stdout)
+    assert content["stopped"].endswith("of 16 worlds: a difference is shown")
+    assert content["finished"] == episodes
+    changed = lab(*STOP, "-c", "learning.stop.when=never", "--out", stopped, "--resume")
+    assert changed.returncode == 2
+    assert "was started with learning.stop.when=shown, now never" in changed.stderr
+
+
+def test_a_stopped_experiment_says_so_everywhere(stopped: Path) -> None:
+    assert "ended early" in lab("summary", stopped).stdout
+    said = lab("compare", stopped)
+    verdict = said.stdout.splitlines()[0]
+    assert verdict.startswith("Skills: better by +")
+    assert "at any look, over " in verdict
+    assert "of 16 worlds: a difference is shown" in verdict
+    assert "is not finished" not in said.stdout + said.stderr
+    assert "ended early, decided after" in lab("fit", stopped).stdout
+    found = library.compare(stopped)
+    assert found.shown
+    assert found.comparison is not None
+    assert found.comparison.decisive is not None
+    assert found.p_value == found.comparison.decisive.look.p_value <= 0.05
+    page = library.report(stopped).read_text()
+    assert "a difference is shown" in page
+    assert "Registered before the first episode" in page
+    assert "the run is not finished" not in page
+    run = library.experiment(
+        str(CONFIGS / "one-rule.yaml"),
+        *(each for each in STOP if "=" in each),
+        out=stopped,
+        resume=True,
+        progress=False,
+    )
+    assert run.complete
+
+
+def test_whole_worlds_run_in_their_order(stopped: Path) -> None:
+    finished = [episode.lane.rsplit("-w")[1] for episode in read_attempts(stopped, Episode)]
+    for place, world in enumerate(map(int, finished)):
+        assert world <= min(map(int, finished[place:])) + 1  # two run at once
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (["learning.worlds=5"], "needs 6 independent units: raise learning.worlds to 6 or more"),
+        (["learning.arms=[on]"], "there is nothing to compare; give two learning.arms"),
+        (["learning.expect.effect=0"], "set learning.expect.effect, the effect to look for"),
+        (["learning.worlds=3", "learning.replicates=2", "learning.order=random"], "needs 6 independent units"),
+    ],
+)
+def test_a_stopping_rule_that_cannot_work_is_refused(tmp_path: Path, fields: list[str], message: str) -> None:
+    given = [part for field in fields for part in ("-c", field)]
+    ran = lab(*STOP, *given, "--out", tmp_path / "run")
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1), ran.stderr
+    assert message in ran.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_plan_says_what_early_looks_cost_and_when_they_come_too_late() -> None:
+    said = lab(*STOP, "--plan").stdout
+    assert "power with early looks: 0." in said
+    assert "worlds have power 0.8" in said
+    assert "analysis: after every world, in their order" in said
+    assert "run at once" not in said
+    wide = lab(*STOP, "-c", "run.concurrency=64", "--plan").stdout
+    assert "warning: 16 of 16 worlds run at once (run.concurrency is 64)" in wide
+    assert "analysis: one look at the end" in lab(*SMALL, "--plan").stdout
