@@ -158,8 +158,9 @@ def plot(
     Points are means with 95 % intervals. `fits` are those of `fit`; a curve is drawn only if it is identified. `level`,
     such as 0.8, also marks when a curve reaches that success rate. Without `ax`, a new pyplot figure is made, which a
     notebook shows. `out` also writes it to a PNG, SVG or PDF file. Raises `ConfigError` for a frame that mixes learning
-    and held-out episodes, and for another kind of file.
+    and held-out episodes, for fits of other episodes, and for another kind of file.
     """
+    from hermes_lab.analysis.fitting.fit import refuse_other_fits
     from hermes_lab.analysis.plots.learning import plot_learning_curve
     from hermes_lab.analysis.plots.style import check_suffix, save
 
@@ -174,6 +175,7 @@ def plot(
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    refuse_other_fits(frame, fits or {}, phase)
     plot_learning_curve(ax, frame, fits or {}, level=level, phase=phase)
     if out is not None:
         save(ax, Path(out))

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from hermes_lab.lane import MAIN
+
 MIN_WORLDS = 6
 """From this many worlds on, clusters are worlds, as in a comparison (`hermes_lab.analysis.stats.paired`)."""
 
@@ -45,17 +47,21 @@ def plural(number: int, what: str) -> str:
 
 
 def series_of(frame: pd.DataFrame) -> pd.Series:
-    """The name of each episode's series: its arm, plus its weights if the frame has more than one set of them."""
+    """The name of each episode's series: its arm, plus its weights if the frame has more than one set of them; in plain
+    runs, which have no arms, its weights alone."""
     arms = frame["arm"].replace({"on": "skills on", "off": "skills off"})
     weights = frame[["model", "adapter", "adapter_digest"]].drop_duplicates()
+    plain = bool((frame["arm"] == MAIN).all())
     if len(weights) < 2:
-        return arms
+        names = weights["adapter"].where(weights["adapter"] != "", weights["model"])
+        return arms.replace(MAIN, names.iloc[0]) if plain and len(weights) else arms
     names = weights.apply(lambda row: weights_name(row["model"], row["adapter"]), axis=1)
     if names.duplicated().any():
         names = weights["model"] + " " + weights["adapter"]
     by_weights = dict(zip(weights.itertuples(index=False, name=None), names, strict=True))
     keys = zip(frame["model"], frame["adapter"], frame["adapter_digest"], strict=True)
-    return pd.Series([by_weights[key] for key in keys], index=frame.index) + ", " + arms
+    of_weights = pd.Series([by_weights[key] for key in keys], index=frame.index, dtype=object)
+    return of_weights if plain else of_weights + ", " + arms
 
 
 def weights_name(model: str, adapter: str) -> str:

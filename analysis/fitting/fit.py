@@ -4,7 +4,7 @@ Array names end in their axes: B bootstrap draws, C clusters, N values of experi
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, get_args
 
@@ -141,6 +141,17 @@ def scored_episodes(frame: pd.DataFrame, by: str = "series", phase: str = "learn
             n, success = chosen["experience"].to_numpy(dtype=np.float64), chosen["success"].to_numpy(dtype=bool)
             found[str(name)] = Episodes(n, success, labels, over + limits)
     return found
+
+
+def refuse_other_fits(frame: pd.DataFrame, fits: Mapping[str, Fit], phase: str) -> None:
+    """Raises `ConfigError` for a fit of other episodes than those of its series in the frame: of another phase, run or
+    grouping."""
+    held = scored_episodes(frame, phase=phase)
+    for name, fit in fits.items():
+        if name not in held:
+            raise ConfigError(f"fits: the frame has no series {name!r}; it has {', '.join(sorted(held))}")
+        if fit.episodes != len(held[name].n) or set(fit.counts.n_N.tolist()) != set(held[name].n.tolist()):
+            raise ConfigError(f"fits: {name!r} was fitted to other episodes than those of the frame; fit this frame")
 
 
 def refuse_mixed(frame: pd.DataFrame) -> None:

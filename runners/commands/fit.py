@@ -11,7 +11,7 @@ import typer
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.commands.summary import say_warnings_of
+from hermes_lab.runners.commands.summary import say_warnings_of, warnings_of_runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +117,9 @@ def fit(
     if pool and executor != Executor.local:
         raise ConfigError("--pool: pooled curves are fitted in this process; leave out --executor")
     if pool:
-        _pooled(frame, curve, by, phase, draws, json)
+        _pooled(frame, curve, by, phase, draws, _warnings(runs) if json else None)
+        if not json:
+            say_warnings_of(*runs)
         return
     with _refits(executor) as refit:
 
@@ -128,7 +130,8 @@ def fit(
     # The plot shows one curve per series.
     picture = _picture(runs[0], frame, fits, phase, plot) if by == By.series else None
     if json:
-        output.print_json(reports | ({"plot": str(picture)} if picture else {}))
+        told = {"warnings": _warnings(runs)}
+        output.print_json(reports | told | ({"plot": str(picture)} if picture else {}))
         return
     for line in lines:
         typer.echo(line)
@@ -188,7 +191,12 @@ def _fitted(
     return lines, reports, fits
 
 
-def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int, json: bool) -> None:
+def _warnings(runs: list[Path]) -> list[str]:
+    return [f"{run}: {warning}" for run, warning in warnings_of_runs(*runs)]
+
+
+def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int, warnings: list[str] | None) -> None:
+    """Prints the pooled curves; with `warnings`, as JSON."""
     from hermes_lab.analysis.curves import CURVES
     from hermes_lab.analysis.fitting.fit import fit_series
     from hermes_lab.analysis.fitting.forms import MIN_RUNS
@@ -198,9 +206,10 @@ def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int,
         raise ConfigError("--pool: all groups share one form; choose it with --curve")
     pooled = pool_series(frame, CURVES[curve], by=by.value, phase=phase.value)
     alone = fit_series(frame, CURVES[curve], by=by.value, phase=phase.value, draws=draws)
-    if json:
+    if warnings is not None:
         reports = {name: fitted.report() for name, fitted in alone.items()}
-        output.print_json(reports | {"pooled": {name: found.report() for name, found in pooled.items()}})
+        groups = {name: found.report() for name, found in pooled.items()}
+        output.print_json(reports | {"warnings": warnings, "pooled": groups})
         return
     for series, found in pooled.items():
         typer.echo(f"{series}: {found.sentence()}")

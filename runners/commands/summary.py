@@ -36,13 +36,19 @@ def say_warnings(content: dict[str, Any]) -> None:
 def say_warnings_of(*runs: Path, told: str = "") -> None:
     """Prints the warnings of several runs, each with the run's folder; not those of arms that `told` has covered."""
     from hermes_lab.analysis.skill_effects.treatment import is_told
+
+    for run, warning in warnings_of_runs(*runs):
+        if not is_told(warning, told):
+            output.say(f"warning: {run}: {warning}")
+
+
+def warnings_of_runs(*runs: Path) -> Iterator[tuple[Path, str]]:
+    """The warnings of several runs, each with its run."""
     from hermes_lab.analysis.summaries.summary import summarize
 
     for run in runs:
         for warning in summarize(run)["warnings"]:
-            if is_told(warning, told):
-                continue
-            output.say(f"warning: {run}: {warning}")
+            yield run, warning
 
 
 def show_summary(content: dict[str, Any], *, json: bool) -> None:

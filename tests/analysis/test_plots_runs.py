@@ -158,4 +158,4 @@ def test_recovery_is_over_the_episodes_that_met_an_error(ax: Axes) -> None:
     ]
     plot_recovery(ax, frame_of(rows))
     np.testing.assert_allclose(np.asarray(ax.lines[0].get_ydata(), dtype=float), [2 / 3])
-    assert "main: 2 of 3 recovered" in said(ax)
+    assert "m: 2 of 3 recovered" in said(ax)

@@ -381,3 +381,12 @@ async def test_ctrl_c_in_a_notebook_leaves_nothing_running_and_resume_finishes(t
 
 def _lines(folder: Path) -> int:
     return sum(path.read_bytes().count(b"\n") for path in folder.glob("*")) if folder.is_dir() else 0
+
+
+def test_a_plot_refuses_fits_of_other_episodes(experiment: api.Run) -> None:
+    learnt = api.load(experiment)
+    fits = api.fit(learnt, draws=0)
+    with pytest.raises(lab.ConfigError, match="was fitted to other episodes than those of the frame; fit this frame"):
+        api.plot(learnt[learnt["experience"] > 0], fits)
+    with pytest.raises(lab.ConfigError, match="the frame has no series 'skills off, "):
+        api.plot(learnt, api.fit(learnt, by="domain", draws=0))
