@@ -86,6 +86,7 @@ test: check ## all checks and tests: fast, long, and with the real model, vLLM a
 simulations: setup ## how often tests and intervals err, by simulation (takes hours; apart from `make test`)
 	$(BIN)/python tests/simulations/agreement.py
 	$(BIN)/python tests/simulations/rate_coverage.py
+	$(BIN)/python tests/simulations/coverage.py
 	$(BIN)/python tests/simulations/peeking.py
 	$(BIN)/python tests/real/comparison_tables.py 400
 	SIMULATIONS=1000 $(BIN)/pytest tests/real/test_curve_coverage.py -s

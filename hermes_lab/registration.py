@@ -88,3 +88,8 @@ def read_plan(run: Path) -> RegisteredPlan | None:
     if content_digest(content) != plan.digest:
         raise ConfigError(f"{path}: was changed after it was registered (its digest is another); restore the file")
     return plan
+
+
+def missing_plan(run: Path, stop: str) -> str:
+    """The error where a run with a stopping rule has no plan: what its results mean depends on it."""
+    return f"{run / FILE}: missing, although learning.stop.when is {stop}; restore the file"

@@ -25,7 +25,7 @@ from hermes_lab.analysis.comparison.pairs import (
     parts,
     side,
 )
-from hermes_lab.analysis.comparison.registered import registered
+from hermes_lab.analysis.comparison.registered import Registered, registered
 from hermes_lab.analysis.comparison.result import Cell, Change, Comparison, Difference, Report
 from hermes_lab.analysis.comparison.sequential import stopped_early
 from hermes_lab.analysis.comparison.slope import learning_slope
@@ -81,12 +81,32 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
     first, *others = (_of_arm(frame, arm, run) for arm in arms)
     notes = _notes(run, frame[frame["arm"].isin(arms)], whole=frame)
     config = read_manifest(run).config if (run / "run.json").is_file() else {}
-    reports = [
-        replace(report, notes=(*report.notes, *notes), registered=registered(run, arms[0], arm))
-        for arm, other in zip(arms[1:], others, strict=True)
-        for report in (compare_frames(first, other, ARM_PLACE, (arms[0], arm), str(run), config),)
-    ]
-    return adjust(reports)
+    reports = []
+    for arm, other in zip(arms[1:], others, strict=True):
+        plan = registered(run, arms[0], arm) if (run / "run.json").is_file() else None
+        sides = [_looked_at(side, plan) if plan and plan.look else side for side in (first, other)]
+        report = compare_frames(sides[0], sides[1], ARM_PLACE, (arms[0], arm), str(run), config)
+        reports.append(replace(report, notes=(*report.notes, *notes), registered=plan))
+    return [_with_look(report) for report in adjust(reports)]
+
+
+def _looked_at(frame: pd.DataFrame, plan: Registered) -> pd.DataFrame:
+    """The episodes of the units that a look is over."""
+    monitor = plan.progress.monitor
+    if monitor is None:
+        return frame
+    places = zip(frame["replicate"].tolist(), frame["world"].tolist(), strict=True)
+    return frame[[monitor.primary.unit(*place) < monitor.units for place in places]]
+
+
+def _with_look(report: Report) -> Report:
+    """The report with the p and the interval of the look as those of its headline."""
+    plan = report.registered
+    if plan is None or (look := plan.look) is None or report.headline.metric != "success":
+        return report
+    found, p_value = report.headline, look.p_value
+    valid = replace(found, interval=look.interval, p_value=p_value, p_adjusted=p_value, family=1, looked=plan.units)
+    return replace(report, comparisons=tuple(valid if each is found else each for each in report.comparisons))
 
 
 def _of_arm(frame: pd.DataFrame, arm: str, run: Path) -> pd.DataFrame:
@@ -206,7 +226,9 @@ def _notes(run: Path, frame: pd.DataFrame, whole: pd.DataFrame | None = None) ->
     """Notes on missing and errored episodes."""
     notes = []
     rows = len(frame if whole is None else whole)
-    if (run / "run.json").is_file() and rows < (wanted := read_manifest(run).wanted) and not stopped_early(run):
+    if (run / "run.json").is_file() and (decision := stopped_early(run)):
+        notes.append(f"{run} ended early: {decision}")
+    elif (run / "run.json").is_file() and rows < (wanted := read_manifest(run).wanted):
         notes.append(f"{run} is not finished: results are based on {rows} of {wanted} episodes")
     errors = Counter(frame.loc[frame["status"] == "errored", "error_kind"])
     if errors:

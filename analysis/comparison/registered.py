@@ -7,109 +7,140 @@ from typing import Any
 
 import msgspec
 
-from hermes_lab.analysis.comparison.sequential import Monitor, SequentialResult, monitor_of
-from hermes_lab.analysis.comparison.wording import p_text, points
-from hermes_lab.analysis.data.columns import read_columns
+from hermes_lab.analysis.comparison.sequential import Progress, progress_of
+from hermes_lab.analysis.stats.anytime import Look
+from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
-from hermes_lab.registration import Primary, RegisteredPlan, read_plan
+from hermes_lab.registration import FILE, Primary, RegisteredPlan, missing_plan, read_plan
+
+_SECONDS = len("2026-01-01T00:00:00")
 
 
 @dataclass(frozen=True)
 class Registered:
-    """What the plan of a run says about a comparison of two of its arms. `plan` is None if none was registered.
-
-    `result` is that of the primary comparison, unit by unit: while the run is under way, and if it has a stopping rule.
-    """
+    """What the plan of a run says about a comparison of two of its arms. `plan` is None if none was registered."""
 
     plan: RegisteredPlan | None
-    late: bool = False
-    """Whether an episode started before the plan was registered."""
+    progress: Progress
     primary: bool = False
-    """Whether the comparison is the primary one."""
-    result: SequentialResult | None = None
-    units: int = 0
-    """Units that are complete, and that all before are."""
+    """Whether the comparison is the primary one, in either direction."""
+    backwards: bool = False
+    rescored: bool = False
 
     @property
-    def decisive(self) -> SequentialResult | None:
-        """The result that is the registered analysis; None if that is one look at the end."""
-        return self.result if self.result and self.result.primary.stop != "never" else None
+    def late(self) -> bool:
+        """Whether an episode started before the plan was registered."""
+        first = self.progress.first_started
+        return self.plan is not None and first != "" and first[:_SECONDS] < self.plan.registered_at[:_SECONDS]
+
+    @property
+    def under_way(self) -> bool:
+        """Whether episodes are missing that no stopping rule has made superfluous."""
+        return self.progress.finished < self.progress.wanted and not self.progress.ended
+
+    @property
+    def looks(self) -> bool:
+        """Whether the comparison counts only as far as it is valid at any look: the primary one of a run that is under
+        way, or that has a stopping rule."""
+        monitor = self.progress.monitor
+        if not self.primary or monitor is None:
+            return False
+        return self.under_way or monitor.primary.stop != "never"
+
+    @property
+    def look(self) -> Look | None:
+        """The result that is valid at any look; None if there is none yet, or if there is one look at the end."""
+        monitor = self.progress.monitor
+        found = monitor.look() if self.looks and monitor else None
+        return found.reversed() if found and self.backwards else found
+
+    @property
+    def units(self) -> str:
+        """What a look is over: `the first 8 of 20 worlds`."""
+        monitor = self.progress.monitor
+        if monitor is None:
+            return ""
+        primary = monitor.primary
+        if monitor.units == primary.units:
+            return f"all {counted_units(primary.units, primary.over)}"
+        return f"the first {monitor.units} of {counted_units(primary.units, primary.over)}"
+
+    @property
+    def pending(self) -> str:
+        """Why there is no result yet; "" if there is one."""
+        monitor = self.progress.monitor
+        if not self.looks or self.look or monitor is None or monitor.units:
+            return ""
+        one = monitor.primary.over.removesuffix("s")
+        return f"no {one} is complete yet ({self._done()}), and a test now would not be valid"
+
+    @property
+    def status(self) -> str:
+        """What limits the verdict: that the run is under way, or how and whether it was decided."""
+        monitor = self.progress.monitor
+        if self.looks and monitor:
+            if monitor.decision:
+                return str(monitor.decision)
+            if monitor.primary.stop == "never" or self.under_way:
+                return f"the run is under way ({self._done()})"
+            return f"undecided after all {counted_units(monitor.primary.units, monitor.primary.over)}"
+        if self.plan and self.under_way:
+            return f"the run is under way ({self._done()}): p and interval hold for its end only"
+        stop = self.plan.primary.stop if self.plan and self.plan.primary else "never"
+        if stop == "never":
+            return ""
+        return "the run could end early, by the registered comparison: p and interval ignore that"
+
+    def _done(self) -> str:
+        return f"{self.progress.finished:,} of {self.progress.wanted:,} episodes"
 
     def lines(self) -> list[str]:
         """What `compare` says about the plan, a line each."""
         if self.plan is None:
-            return ["no plan was registered in this run: the comparison is exploratory"]
-        when = _minute(self.plan.registered_at)
-        which = f"{when}, plan.json {self.plan.digest[:8]}"
+            return ["exploratory: the run registered no plan"]
+        which = f"{_minute(self.plan.registered_at)}, {FILE} {self.plan.digest[:8]}"
+        if self.rescored:
+            return [f"exploratory: the run was rescored after its plan was registered ({which})"]
         if self.late:
             return [f"exploratory: the plan was registered after the first episode had started ({which})"]
         primary = self.plan.primary
         if primary is None or not self.primary:
             return [f"exploratory: the registered comparison is {_sides(primary)} ({which})"]
-        lines = [
-            f"registered before the first episode ({which}): {_sides(primary)}, {_outcome(primary)}, over "
-            f"{_units(primary.units, primary.over)} of {primary.pairs} pairs; {self.plan.analysis}",
-            "not registered, so exploratory: all other metrics, parts and arms",
+        units = counted_units(primary.units, primary.over)
+        return [
+            f"registered before the first episode ({which}): {_sides(primary)}, {_outcome(primary)}, over {units} of "
+            f"{primary.pairs} pairs",
+            f"registered analysis: {self.plan.analysis}",
+            "exploratory, since not registered: all other arms, metrics and parts",
         ]
-        return lines + self._look(primary)
-
-    def _look(self, primary: Primary) -> list[str]:
-        if self.result:
-            lead = "" if self.result.primary.stop == "never" else "the registered analysis: "
-            tail = "; p and interval above are for one look at the end" if lead == "" else ""
-            return [f"{lead}at any look, {look_text(self.result)}{tail}"]
-        if self.units:
-            return []
-        one = primary.over.removesuffix("s")
-        return [f"no {one} is complete yet, so there is nothing to look at early"] if primary.sequential else []
 
     def report(self) -> dict[str, Any]:
         """For JSON."""
-        look = self.result and self.result.look._asdict() | {
-            "p_value": self.result.look.p_value,
-            "shown": self.result.look.shown,
-            "pairs": self.result.pairs,
-            "decision": self.result.decision and str(self.result.decision),
-        }
+        look = self.look
         return {
             "plan": self.plan and msgspec.to_builtins(self.plan),
-            "primary": self.primary and not self.late,
-            "look": look,
+            "primary": self.primary and not self.late and not self.rescored,
+            "status": self.status,
+            "look": look and look._asdict() | {"p_value": look.p_value, "shown": look.shown},
         }
 
 
 def registered(run: Path, before: str, after: str, *, weights: bool = False) -> Registered:
     """What the plan of `run` says about a comparison of two of its arms, or of its `weights`.
 
-    Raises `ConfigError` if the plan was changed.
+    Raises `ConfigError` if the plan was changed, or is missing in a run with a stopping rule.
     """
-    plan = read_plan(run)
-    if plan is None:
-        return Registered(None)
+    plan, manifest = read_plan(run), read_manifest(run)
+    progress, rescored = progress_of(run), manifest.rescored is not None
+    if plan is None or plan.primary is None:
+        stop = manifest.config.get("learning", {}).get("stop", {}).get("when", "never")
+        if plan is None and stop != "never" and not rescored:
+            raise ConfigError(missing_plan(run, stop))
+        return Registered(plan, progress)
     primary = plan.primary
-    is_primary = primary is not None and (
-        primary.question == "weights" if weights else (before, after) == (primary.before, primary.after)
-    )
-    starts, finished = [], 0
-    for started, status in read_columns(run, ["started_at", "status"]):
-        starts.append(started)
-        finished += status == "ok"
-    late = bool(starts) and min(starts)[:_SECONDS] < plan.registered_at[:_SECONDS]
-    early = primary is not None and (primary.stop != "never" or finished < read_manifest(run).wanted)
-    monitor: Monitor | None = monitor_of(run) if is_primary and early else None
-    if monitor is None:
-        return Registered(plan, late, is_primary, units=1)
-    return Registered(plan, late, is_primary, monitor.result(), monitor.units)
-
-
-def look_text(result: SequentialResult) -> str:
-    """`over the first 9 of 20 worlds: +23 points (95 % interval 4 to 41), p = 0.03; decided ...`."""
-    look, primary = result.look, result.primary
-    decided = f"; {result.decision}" if result.decision else ""
-    return (
-        f"over the first {result.units} of {_units(primary.units, primary.over)}: "
-        f"{points(look.difference, look.interval)}, {p_text(look.p_value)}{decided}"
-    )
+    sides = (primary.before, primary.after)
+    same = primary.question == "weights" if weights else sides in ((before, after), (after, before))
+    return Registered(plan, progress, same and not rescored, not weights and sides == (after, before), rescored)
 
 
 def _sides(primary: Primary | None) -> str:
@@ -125,13 +156,11 @@ def _outcome(primary: Primary) -> str:
     return f"solved at the first submission {where}"
 
 
-def _units(number: int, over: str) -> str:
+def counted_units(number: int, over: str) -> str:
+    """`20 worlds`, `1 lane`."""
     one = "world" if over == "worlds" else "lane"
     return f"{number} {one}{'s' * (number != 1)}"
 
 
 def _minute(time: str) -> str:
     return datetime.fromisoformat(time).strftime("%Y-%m-%d %H:%M UTC")
-
-
-_SECONDS = len("2026-01-01T00:00:00")

@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 from hermes_lab.analysis.comparison.decomposition import TESTS, TwoByTwo
 from hermes_lab.analysis.comparison.pairs import METRICS
 from hermes_lab.analysis.comparison.registered import Registered
-from hermes_lab.analysis.comparison.sequential import SequentialResult
 from hermes_lab.analysis.comparison.slope import Slope
 from hermes_lab.analysis.comparison.wording import points, shown, tested
 from hermes_lab.analysis.skill_effects.treatment import Treatment
@@ -55,6 +54,8 @@ class Comparison:
     pair_correlation: float | None
     lane_correlation: float
     part: str = ""
+    looked: str = ""
+    """The units that p and interval are over, if they are valid at any look: `the first 8 of 20 worlds`."""
 
     @property
     def difference(self) -> float:
@@ -69,10 +70,14 @@ class Comparison:
     def sentence(self) -> str:
         """The verdict in one line."""
         verdict = f"{shown(self.p_value, self.p_adjusted)}{points(self.difference, self.interval)}"
-        said = tested(self.p_value, self.p_adjusted, f"{self.family} tests")
+        said = tested(self.p_value, self.p_adjusted, f"{self.family} tests") + self.at_any_look()
         why = "episodes without a call or a counterpart" if self.metric == "first_call_ok" else "unpaired episodes"
         left_out = f"; {self.unpaired} {why} excluded" if self.unpaired else ""
         return f"{self.rates()}, {verdict}, {said}{left_out}"
+
+    def at_any_look(self) -> str:
+        """What stands after a p that is valid at any look."""
+        return " at any look" if self.looked else ""
 
     def rates(self) -> str:
         """The two rates."""
@@ -80,6 +85,8 @@ class Comparison:
 
     def reach(self) -> str:
         """What p and interval are clustered by, and so what they generalise to."""
+        if self.looked:
+            return f"p and interval of the registered comparison: valid at any look, over {self.looked}"
         if self.over == "worlds":
             return f"p and interval: clustered by world ({self.worlds} worlds)"
         if self.over == "tasks" and not self.limit:
@@ -187,16 +194,6 @@ class Report:
     """What the run's plan says about this comparison; None for two runs."""
 
     @property
-    def decisive(self) -> SequentialResult | None:
-        """The result of a comparison that was registered with a stopping rule: it decides instead of the headline."""
-        return self.registered.decisive if self.registered else None
-
-    @property
-    def shown(self) -> bool:
-        """Whether the registered analysis, or else the headline, shows a difference."""
-        return self.decisive.look.shown if self.decisive else self.headline.shown
-
-    @property
     def headline(self) -> Comparison:
         """Solved at the first submission, in the most interesting part; if nothing was judged, the first metric."""
         return next((c for c in self.comparisons if c.metric == "success"), self.comparisons[0])
@@ -205,15 +202,19 @@ class Report:
     def unmeasured(self) -> str:
         """Why there is no finding; "" if there is. Skills that were listed and never loaded leave one only if the
         difference is shown."""
-        if self.untreated or self.shown:
+        if self.registered and self.registered.pending:
+            return self.registered.pending
+        if self.untreated or self.headline.shown:
             return self.untreated
         return next((said for each in self._after() if (said := each.unread())), "")
 
     def caveats(self) -> list[str]:
         """What limits the finding: lanes without the treatment, and a difference without a loaded skill."""
         told = [*self.absences, *(each.caveat() for each in self.treatments)]
-        if self.shown:
+        if self.headline.shown:
             told += [f"{said}: not an effect of their content" for each in self._after() if (said := each.unread())]
+        if self.registered:
+            told.append(self.registered.status)
         return [each for each in told if each]
 
     def _after(self) -> list[Treatment]:

@@ -9,10 +9,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from hermes_lab.analysis.data.columns import read_columns
-from hermes_lab.analysis.stats.anytime import ENOUGH, Look, bets_for, excludes, log_evidence, look
-from hermes_lab.analysis.stats.paired import FloatArray
+from hermes_lab.analysis.stats.anytime import Look, bets_for, look
 from hermes_lab.lane import lane_key
-from hermes_lab.registration import Primary, Stop, read_plan
+from hermes_lab.manifest import read_manifest
+from hermes_lab.registration import Primary, read_plan
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,16 @@ class _Unit(NamedTuple):
 
 class Monitor:
     """Collects the outcomes of the primary comparison. A unit counts once all of its pairs, and all units before it,
-    are finished: the order is fixed, so a unit's outcome cannot decide whether it counts."""
+    are finished: the order is fixed, so a unit's outcome cannot decide whether it counts. After a decision no further
+    one does."""
 
     def __init__(self, primary: Primary) -> None:
         self.primary = primary
+        self.decision: Decision | None = None
+        """Made by the stopping rule; None while the experiment goes on."""
         self._units: dict[int, _Unit] = defaultdict(lambda: _Unit({}, {}))
-        self._whole = 0
         self._sums: list[int] = []
         self._sizes: list[int] = []
-        self._before = self._after = 0
-        self._decision: Decision | None = None
         self._bets = bets_for(primary.baseline, primary.effect)
 
     def add(self, lane: str, phase: str, round_: int, task: Hashable, success: bool | None) -> None:
@@ -64,94 +64,79 @@ class Monitor:
         unit = self._units[primary.unit(place.replicate, place.world)]
         side = unit.before if place.arm == primary.before else unit.after
         side.setdefault((place.replicate, place.world, round_, task), success)
-        while self._whole < primary.units and self._is_whole(self._whole):
-            self._close(self._units[self._whole])
-            self._whole += 1
+        while self.decision is None and self.units < primary.units and self._is_whole(self.units):
+            self._close(self._units[self.units])
 
     @property
     def units(self) -> int:
         """Units that count."""
-        return self._whole
+        return len(self._sums)
 
-    @property
-    def decision(self) -> Decision | None:
-        """The decision, if the rule of the plan has made one."""
-        return self._decision
-
-    def result(self) -> "SequentialResult | None":
-        """The result so far; None before the first unit with a pair."""
-        if not sum(self._sizes):
-            return None
-        sums_C, sizes_C = self._measured()
-        pairs = int(sizes_C.sum())
-        found = look(sums_C, sizes_C, self._bets)
-        return SequentialResult(found, self.primary, self._whole, pairs, self._before, self._after, self._decision)
+    def look(self) -> Look | None:
+        """The result over the units that count; None without a judged pair."""
+        sizes_C = np.array(self._sizes, dtype=np.float64)
+        sums_C = np.array(self._sums, dtype=np.float64)
+        return look(sums_C[sizes_C > 0], sizes_C[sizes_C > 0], self._bets) if sizes_C.any() else None
 
     def _is_whole(self, number: int) -> bool:
         return all(len(side) >= self.primary.pairs for side in self._units[number])
 
     def _close(self, unit: _Unit) -> None:
-        pairs = [
-            (unit.before[task], unit.after[task])
-            for task in unit.before.keys() & unit.after.keys()
-            if unit.before[task] is not None and unit.after[task] is not None
+        changes = [
+            int(after) - int(before)
+            for task, before in unit.before.items()
+            if before is not None and (after := unit.after.get(task)) is not None
         ]
-        before, after = (sum(map(bool, side)) for side in ([was for was, _ in pairs], [now for _, now in pairs]))
-        self._sums.append(after - before)
-        self._sizes.append(len(pairs))
-        self._before += before
-        self._after += after
-        if self._decision is None and any(self._sizes):
-            self._decision = self._decide(self.primary.stop)
+        self._sums.append(sum(changes))
+        self._sizes.append(len(changes))
+        if self.primary.stop != "never" and (found := self.look()):
+            self.decision = self._decide(found)
 
-    def _decide(self, stop: Stop) -> Decision | None:
-        sums_C, sizes_C = self._measured()
-        primary, enough = self.primary, np.log(ENOUGH)
-        made: list[Literal["shown", "hopeless"]] = []
-        if stop in ("shown", "either") and log_evidence(sums_C, self._bets)[-1] >= enough:
-            made.append("shown")
-        if stop in ("hopeless", "either") and excludes(sums_C, sizes_C, self._bets, primary.effect)[-1] >= enough:
-            made.append("hopeless")
-        over = primary.over
-        return Decision(made[0], len(self._sums), primary.units, over, primary.effect) if made else None
-
-    def _measured(self) -> tuple[FloatArray, FloatArray]:
-        """The sums and sizes of units with a judged pair."""
-        sizes_C = np.array(self._sizes, dtype=np.float64)
-        return np.array(self._sums, dtype=np.float64)[sizes_C > 0], sizes_C[sizes_C > 0]
+    def _decide(self, found: Look) -> Decision | None:
+        primary, effect = self.primary, self.primary.effect
+        short = found.interval.high < effect if effect > 0 else found.interval.low > effect
+        why: Literal["shown", "hopeless"]
+        if found.shown and primary.stop in ("shown", "either"):
+            why = "shown"
+        elif short and primary.stop in ("hopeless", "either"):
+            why = "hopeless"
+        else:
+            return None
+        return Decision(why, self.units, primary.units, primary.over, effect)
 
 
-@dataclass(frozen=True)
-class SequentialResult:
-    """The primary comparison after the first `units` units, over `pairs` pairs: solved on either side, the look, and
-    the decision of the stopping rule, if there is one."""
+class Progress(NamedTuple):
+    """How far a run is. `monitor` is None without a registered comparison that can be looked at."""
 
-    look: Look
-    primary: Primary
-    units: int
-    pairs: int
-    before: int
-    after: int
-    decision: Decision | None
+    monitor: Monitor | None
+    finished: int
+    wanted: int
+    first_started: str
+    """When the first episode started; "" without one."""
+
+    @property
+    def ended(self) -> Decision | None:
+        """The decision that ended the run before all of its episodes; None if none did."""
+        return self.monitor.decision if self.monitor and self.finished < self.wanted else None
 
 
-def monitor_of(run: Path) -> Monitor | None:
-    """The monitor of a run after all of its finished episodes; None without a registered comparison to look at."""
-    plan = read_plan(run)
-    if plan is None or plan.primary is None or not plan.primary.sequential:
-        return None
-    monitor = Monitor(plan.primary)
-    columns = ["lane", "phase", "round", "suite", "task_id", "sample", "status", "success"]
-    for lane, phase, round_, suite, task, sample, status, success in read_columns(run, columns):
+def progress_of(run: Path) -> Progress:
+    """Reads how far a run is. Raises `ConfigError` for a changed plan."""
+    plan, wanted = read_plan(run), read_manifest(run).wanted
+    primary = plan.primary if plan else None
+    monitor = Monitor(primary) if primary and primary.sequential else None
+    finished, first = 0, ""
+    columns = ["lane", "phase", "round", "suite", "task_id", "sample", "status", "success", "started_at"]
+    for lane, phase, round_, suite, task, sample, status, success, started in read_columns(run, columns):
+        first = min(first or started, started)
         if status == "ok":
-            monitor.add(lane, phase, round_, (suite, task, sample), success)
-    return monitor
+            finished += 1
+            if monitor:
+                monitor.add(lane, phase, round_, (suite, task, sample), success)
+    return Progress(monitor, finished, wanted, first)
 
 
 def stopped_early(run: Path) -> Decision | None:
-    """The decision that ended a run before all of its episodes; None if none did."""
+    """The decision by which a stopping rule ended a run before all of its episodes; None if none did."""
     plan = read_plan(run)
-    if plan is None or plan.primary is None or plan.primary.stop == "never":
-        return None
-    monitor = monitor_of(run)
-    return monitor.decision if monitor else None
+    return progress_of(run).ended if plan and plan.primary and plan.primary.stop != "never" else None

@@ -11,7 +11,6 @@ from hermes_lab.analysis.comparison.oracle_gap import gap_closed
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
 from hermes_lab.analysis.comparison.registered import registered
 from hermes_lab.analysis.comparison.result import Comparison, Report
-from hermes_lab.analysis.comparison.sequential import SequentialResult
 from hermes_lab.analysis.comparison.wording import p_text, points, shown, tested
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.series import weights_name
@@ -20,6 +19,7 @@ from hermes_lab.analysis.stats.power import ALPHA, CORRELATION, detectable
 from hermes_lab.analysis.stats.rates import MIN_UNITS
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
+from hermes_lab.registration import read_plan
 
 POWER = 0.8
 """The power at which an effect counts as detectable."""
@@ -59,8 +59,11 @@ class Verdict:
 def verdict(*runs: Path) -> Verdict:
     """Did it get better, and why: one run's arms or weights, or the first of several runs against the last.
 
-    If the data cannot answer, the sentence says `not measured` and why. Raises `ConfigError` if a folder is no run.
+    If the data cannot answer, the sentence says `not measured` and why. Raises `ConfigError` if a folder is no run, or
+    its plan was changed.
     """
+    for run in runs:
+        read_plan(run)  # an error in a plan is no finding
     frames = [load_episodes(run, columns=COLUMNS) for run in runs]
     for run, frame in zip(runs, frames, strict=True):
         if frame.empty:
@@ -96,17 +99,6 @@ def of_report(report: Report, question: str) -> Verdict:
             p_value=both.both.p_value,
             shown=both.both.shown,
             detail=(*both.lines(), *detail, *report.notes),
-            comparison=report,
-        )
-    if decisive := report.decisive:
-        return Verdict(
-            question=question,
-            sentence=_decisive_sentence(decisive, headline.part, _subject(report, question)) + limits,
-            difference=decisive.look.difference,
-            interval=decisive.look.interval,
-            p_value=decisive.look.p_value,
-            shown=decisive.look.shown,
-            detail=(*detail, *report.notes),
             comparison=report,
         )
     return Verdict(
@@ -225,28 +217,15 @@ def _sentence(found: Comparison, subject: str) -> str:
     metric = "" if found.metric == "success" else f"{METRICS[found.metric]}: "
     part = f" {found.part}" if found.part else ""
     rates = f"{100 * found.before.value:.0f} % -> {100 * found.after.value:.0f} %"
-    p_value = tested(found.p_value, found.p_adjusted, f"{found.family} arms")
+    p_value = tested(found.p_value, found.p_adjusted, f"{found.family} arms") + found.at_any_look()
     change = f"{points(found.difference, found.interval)}{part}, {rates}, {p_value}, over {found.counted}"
     if found.shown:
         said = f"better by {change}" if found.difference > 0 else f"worse: {change}"
     else:
-        said = f"{shown(found.p_value, found.p_adjusted)}{change}; {_detectable(found)}"
+        power = "" if found.looked else f"; {_detectable(found)}"
+        said = f"{shown(found.p_value, found.p_adjusted)}{change}{power}"
     limit = f"; applies to {found.limit}" if found.limit else ""
     return f"{subject}: {metric}{said}{limit}{'; success was not measured' if metric else ''}"
-
-
-def _decisive_sentence(found: SequentialResult, part: str, subject: str) -> str:
-    """The verdict of an experiment with a stopping rule, by its own test."""
-    look, primary = found.look, found.primary
-    where = f" {part}" if part else ""
-    rates = f"{100 * found.before / found.pairs:.0f} % -> {100 * found.after / found.pairs:.0f} %"
-    change = f"{points(look.difference, look.interval)}{where}, {rates}, {p_text(look.p_value)} at any look"
-    said = f"{change}, over {found.pairs} pairs in the first {found.units} of {primary.units} {primary.over}"
-    if look.shown:
-        verdict = f"better by {said}" if look.difference > 0 else f"worse: {said}"
-    else:
-        verdict = f"no difference shown: {said}"
-    return f"{subject}: {verdict}{f'; {found.decision}' if found.decision else ''}"
 
 
 def _detectable(found: Comparison) -> str:

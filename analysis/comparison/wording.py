@@ -13,9 +13,17 @@ def points(difference: float, interval: Interval | None = None) -> str:
 
 
 def _end(end: float) -> str:
-    """In points; an end close to zero keeps its sign, since it says whether zero is in the interval."""
+    """In points; an end close to zero says on which side it is, and so whether zero is in the interval."""
     whole = f"{100 * end:.0f}"
-    return whole if whole not in ("0", "-0") or end == 0 else f"{100 * end:.1g}"
+    if whole not in ("0", "-0") or end == 0:
+        return whole
+    if abs(end) < _NOTHING:
+        return "above 0" if end > 0 else "below 0"
+    return f"{100 * end:.1g}"
+
+
+_NOTHING = 1e-4
+"""A hundredth of a point."""
 
 
 def p_text(p_value: float) -> str:

@@ -9,6 +9,7 @@ from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.records import episode_files
+from hermes_lab.registration import read_plan
 
 
 class OpenRun(NamedTuple):
@@ -18,6 +19,8 @@ class OpenRun(NamedTuple):
     manifest: RunManifest
     finished: int
     errored: int
+    ended: str = ""
+    """The decision by which a stopping rule ended it early."""
 
     @property
     def wanted(self) -> int:
@@ -26,17 +29,15 @@ class OpenRun(NamedTuple):
 
     @property
     def pending(self) -> int:
-        """Episodes without a result: not started, running or errored."""
-        return max(self.wanted - self.finished, 0)
+        """Episodes without a result: not started, running or errored. Those that a stopping rule left out are not."""
+        return max(self.wanted - self.finished, 0) if not self.ended else 0
 
     def warning(self) -> str:
         """A warning that the run is incomplete, or ""."""
+        if self.ended:
+            return f"{self.folder}: ended early, {self.ended}; {self.finished} of {self.wanted} episodes were run"
         if not self.pending:
             return ""
-        from hermes_lab.analysis.comparison.sequential import stopped_early  # needs pandas
-
-        if decision := stopped_early(self.folder):
-            return f"{self.folder}: ended early, {decision}; {self.finished} of {self.wanted} episodes were run"
         errored = f", {self.errored} errored" if self.errored else ""
         return (
             f"{self.folder}: {self.finished} of {self.wanted} episodes finished{errored}; the run is in progress or "
@@ -45,7 +46,7 @@ class OpenRun(NamedTuple):
 
 
 def open_runs(*folders: Path) -> list[OpenRun]:
-    """Raises `ConfigError` if a folder has no run or no episode yet, and as `refuse_copies`."""
+    """Raises `ConfigError` if a folder has no run, no episode yet or a changed plan, and as `refuse_copies`."""
     if not folders:
         raise ConfigError("give a run folder")
     refuse_copies(folders)
@@ -72,4 +73,13 @@ def _open(folder: Path) -> OpenRun:
     status = Counter(status for (status,) in read_columns(folder, ["status"]))
     if not status:
         raise ConfigError(f"{folder}: none of {manifest.wanted} episodes has finished yet; wait, or use --resume")
-    return OpenRun(folder, manifest, status["ok"], status["errored"])
+    return OpenRun(folder, manifest, status["ok"], status["errored"], _ended(folder))
+
+
+def _ended(folder: Path) -> str:
+    plan = read_plan(folder)
+    if plan is None or plan.primary is None or plan.primary.stop == "never":
+        return ""
+    from hermes_lab.analysis.comparison.sequential import stopped_early  # needs pandas
+
+    return str(stopped_early(folder) or "")

@@ -1,14 +1,19 @@
-"""A test of a mean paired change that may be looked at after every unit, and the interval that it implies.
+"""A test of a mean paired change that may be looked at after every unit, and the interval beside it.
 
-The null is that of `paired.sign_flip`: the sum of a unit's changes is equally likely in either direction. Then
+**Test.** The null is that of `paired.sign_flip`: the sum of a unit's changes is equally likely in either direction, as
+if there were no difference in any unit. Then
 
-    exp(b s) / cosh(b s)
+    exp(b s) / cosh(b s) = 1 + tanh(b s)
 
 of a sum s has mean 1 for every bet b, and so has the product over units, averaged over bets. Under the null such a
 product reaches 1 / alpha at any time with a probability of at most alpha (Ville 1939). Koning (2023, arXiv:2310.01153)
-derives these e-values for groups of symmetries, of which sign flips are one; Ramdas, Grünwald, Vovk and Shafer (2023,
-Stat. Sci. 38:576) review tests that are valid at any time. A unit multiplies the evidence by 2 at most, so nothing is
-shown before the sixth. Array names end in their axes: B bets, C units, V values.
+derives such e-values for groups of symmetries, of which sign flips are one. A unit multiplies the evidence by 2 at
+most, so nothing is shown before the sixth.
+
+**Interval.** As in `paired.invert`, a difference is subtracted from every change: the interval holds those that are
+not rejected. Where effects differ between units, what remains is skewed, to which large bets are sensitive: the largest
+is left out. Zero is outside exactly if the test shows a difference. Array names end in their axes: B bets, C units,
+V values.
 """
 
 import math
@@ -18,25 +23,25 @@ import numpy as np
 import numpy.typing as npt
 
 from hermes_lab.analysis.stats.intervals import Interval
-from hermes_lab.analysis.stats.paired import LEVEL, FloatArray, integer_variance
+from hermes_lab.analysis.stats.paired import JUST_ABOVE, LEVEL, FloatArray, integer_variance
 from hermes_lab.analysis.stats.power import ALPHA, CORRELATION, Lanes, drawn_sums, pair_rates
 
 ENOUGH = 1 / LEVEL
 """The evidence at which a difference is shown."""
 EARLIEST = 6
 """The fewest units that can show one: the two directions share the evidence, so it is at most 2^units / 2."""
-_BETS = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Multiples of the bet that is best if the effect and the variance are as planned."""
+_BETS = (0.25, 0.5, 1.0)
+"""Shares of the bet that is best if the effect and the variance are as planned. Larger ones would hardly do more than
+count the units that changed in each direction."""
 _LEAST_EFFECT = 0.05
 """Bets are at least those for an effect of this size."""
-_GRID = 200
-"""Values tried between 0 and 1; the ends of the interval are then found by bisection."""
 _HALVINGS = 12
+"""An end of an interval is exact to 2^-12 of the range."""
 _DRAWS = 1000
 
 
 class Look(NamedTuple):
-    """The result after some units. `evidence` is the most that any look so far has had."""
+    """The result after some units; `difference` is the mean change of a pair."""
 
     units: int
     evidence: float
@@ -45,7 +50,7 @@ class Look(NamedTuple):
 
     @property
     def shown(self) -> bool:
-        """Whether a difference is shown, now or at an earlier look."""
+        """Whether a difference is shown."""
         return self.evidence >= ENOUGH
 
     @property
@@ -53,9 +58,14 @@ class Look(NamedTuple):
         """A p that is valid at any time."""
         return min(1.0, 1 / self.evidence)
 
+    def reversed(self) -> "Look":
+        """The same for before minus after."""
+        low, high = self.interval
+        return self._replace(difference=-self.difference, interval=Interval(-high, -low))
+
 
 def bets_for(baseline: float, effect: float) -> FloatArray:
-    """The bets, shape (B,), for a plan: the expected change of a pair over its variance, and multiples of it.
+    """The bets, shape (B,), for a plan: the expected change of a pair over its variance, and shares of it.
 
     The bets decide how soon an effect is shown; the test is valid with any. Rates and effect are fractions.
     """
@@ -64,69 +74,53 @@ def bets_for(baseline: float, effect: float) -> FloatArray:
     return np.array(_BETS) * max(abs(effect), _LEAST_EFFECT) / max(variance, _LEAST_EFFECT)
 
 
-def log_evidence(sums_C: npt.ArrayLike, bets_B: FloatArray, *, direction: int = 0) -> FloatArray:
-    """The logarithm of the evidence after each unit, along the last axis of `sums_C`: that a unit's sum is not
-    symmetric about zero.
-
-    `direction` is 1 or -1 for evidence of positive or negative sums alone.
-    """
+def log_evidence(sums_C: npt.ArrayLike, bets_B: FloatArray) -> FloatArray:
+    """The logarithm of the evidence that units' sums are not symmetric about zero, after each unit: along the last axis
+    of `sums_C`."""
     sums = np.asarray(sums_C, dtype=np.float64)
-    signed = np.concatenate([bets_B, -bets_B]) if direction == 0 else direction * bets_B
+    signed = np.concatenate([bets_B, -bets_B])
     logs = [np.cumsum(bet * sums - np.logaddexp(bet * sums, -bet * sums) + math.log(2), axis=-1) for bet in signed]
-    whole: FloatArray = np.logaddexp.reduce(logs, axis=0) - math.log(len(signed))
-    return whole
+    return np.asarray(np.logaddexp.reduce(logs, axis=0) - math.log(len(signed)))
 
 
 def look(sums_C: FloatArray, sizes_C: FloatArray, bets_B: FloatArray) -> Look:
     """The result after these units, each with the sum of its changes and the number of its pairs. At least one."""
-    evidence = math.exp(min(float(np.maximum.accumulate(log_evidence(sums_C, bets_B))[-1]), 700.0))
     difference = float(sums_C.sum() / sizes_C.sum())
-    return Look(len(sums_C), max(evidence, math.exp(-700)), difference, _interval(sums_C, sizes_C, bets_B, difference))
+    log = float(log_evidence(sums_C, bets_B)[-1])
+    evidence = math.exp(min(max(log, -700.0), 700.0))
+    low, high = _interval(sums_C, sizes_C, bets_B, difference)
+    if evidence < ENOUGH:
+        return Look(len(sums_C), evidence, difference, Interval(min(low, 0.0), max(high, 0.0)))
+    apart = Interval(max(low, JUST_ABOVE), high) if difference > 0 else Interval(low, min(high, -JUST_ABOVE))
+    return Look(len(sums_C), evidence, difference, apart)
 
 
-def excludes(sums_C: FloatArray, sizes_C: FloatArray, bets_B: FloatArray, effect: float) -> FloatArray:
-    """The logarithm of the evidence, after each unit, that the mean change falls short of `effect`."""
-    return log_evidence(sums_C - effect * sizes_C, bets_B, direction=-1 if effect > 0 else 1)
+def rejected(sums_C: FloatArray, sizes_C: FloatArray, bets_B: FloatArray, value: float) -> npt.NDArray[np.bool_]:
+    """Whether the interval after each unit leaves out a value, along the last axis of `sums_C`.
+
+    It does so only if the value is also too far away for independent outcomes with the least possible variance, at any
+    time (Robbins 1970, Ann. Math. Stat. 41:1397); otherwise the interval would have no width where all units agree.
+    """
+    total_C, pairs_C = np.cumsum(sums_C, axis=-1), np.cumsum(sizes_C)
+    farthest_C = integer_variance(value) * pairs_C * (np.log(pairs_C + 1) + 2 * math.log(ENOUGH))
+    enough_C = log_evidence(sums_C - value * sizes_C, bets_B[:-1]) >= math.log(ENOUGH)
+    return np.asarray(enough_C & ((total_C - value * pairs_C) ** 2 > farthest_C))
 
 
 def _interval(sums_C: FloatArray, sizes_C: FloatArray, bets_B: FloatArray, estimate: float) -> Interval:
-    """The differences that no look has rejected: a 95 % confidence sequence.
+    """The differences that are not rejected after the last unit."""
 
-    As in `paired.invert`, a difference is subtracted from every change. It is rejected only if it is also too far away
-    for independent outcomes with the least possible variance, at any time (Robbins 1970, Ann. Math. Stat. 41:1397);
-    otherwise the interval would have no width where all units agree. Zero is outside exactly if the evidence is enough.
-    """
-    reach_C, pairs_C = np.cumsum(sums_C), np.cumsum(sizes_C)
-
-    def rejected(values_V: FloatArray) -> npt.NDArray[np.bool_]:
-        shifted_V_C = sums_C - values_V[:, None] * sizes_C
-        least_V = np.array([integer_variance(value) for value in values_V.tolist()])
-        far_V_C = (reach_C - values_V[:, None] * pairs_C) ** 2 > (
-            least_V[:, None] * pairs_C * (np.log(pairs_C + 1) + 2 * math.log(ENOUGH))
-        )
-        enough_V_C = log_evidence(shifted_V_C, bets_B) >= math.log(ENOUGH)
-        return np.asarray(np.any(enough_V_C & far_V_C, axis=1))
-
-    reach = max(math.ceil(float(np.max(np.abs(sums_C) / sizes_C))), 1)
-    values = np.arange(-_GRID * reach, _GRID * reach + 1) / _GRID
-    possible = values[~rejected(values)]
-    zero = not bool(rejected(np.zeros(1))[0])
-    if not zero:
-        possible = possible[possible * estimate > 0]
-    if not possible.size:  # the looks contradict each other, or the interval is narrower than a step
-        return Interval(estimate, estimate)
-
-    def end(inside: float, outside: float) -> float:
-        if abs(outside) > reach:
-            return inside
+    def end(outside: float) -> float:
+        inside = estimate
+        if not rejected(sums_C, sizes_C, bets_B, outside)[-1]:
+            return outside
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2
-            inside, outside = (inside, middle) if rejected(np.array([middle]))[0] else (middle, outside)
+            out = rejected(sums_C, sizes_C, bets_B, middle)[-1]
+            inside, outside = (inside, middle) if out else (middle, outside)
         return inside
 
-    step = 1 / _GRID
-    low, high = float(possible[0]), float(possible[-1])
-    return Interval(end(low, low - step), end(high, high + step))
+    return Interval(end(-1.0), end(1.0))
 
 
 class SequentialPower(NamedTuple):

@@ -34,7 +34,8 @@ _HALVINGS = 14
 """An end of an interval is exact to 2^-14 of the range."""
 _MANY = 16
 """From this many equal sums on, one convolution with a binomial distribution is faster than one each."""
-_JUST_ABOVE = 1e-9
+JUST_ABOVE = 1e-9
+"""The end of an interval that excludes zero by its test alone."""
 
 
 def encode(labels: Sequence[Hashable]) -> Codes:
@@ -310,7 +311,7 @@ def _interval(is_possible: Callable[[float], bool], estimate: float, within: Int
     if zero:
         return Interval(min(low, 0.0), max(high, 0.0))
     # Tests of zero and of values close to it may differ slightly.
-    return Interval(max(low, _JUST_ABOVE), high) if estimate > 0 else Interval(low, min(high, -_JUST_ABOVE))
+    return Interval(max(low, JUST_ABOVE), high) if estimate > 0 else Interval(low, min(high, -JUST_ABOVE))
 
 
 def integer_variance(mean: float) -> float:

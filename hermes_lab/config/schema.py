@@ -491,7 +491,7 @@ class ExpectedEffect(Section):
     @model_validator(mode="after")
     def _still_a_rate(self) -> "ExpectedEffect":
         if not 0 < self.baseline + self.effect < 1:
-            raise ValueError(f"baseline + effect is {self.baseline + self.effect:g}, which is not a success rate")
+            raise ValueError(f"baseline + effect is {self.baseline + self.effect:g}; it must be above 0 and below 1")
         return self
 
 

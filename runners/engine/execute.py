@@ -256,8 +256,7 @@ def _result(folder: Path, tally: Tally) -> RunResult:
 
     summary = summarize(folder)
     write_json(folder / "summary.json", summary)
-    decision = tally.stopping.decision if tally.stopping else None
-    return RunResult(folder, summary, tally.budget.spent, tally.last_error, str(decision or ""))
+    return RunResult(folder, summary, tally.budget.spent, tally.last_error, summary["stopped"])
 
 
 def run_blocking(main: Callable[[], Awaitable[T]]) -> T:

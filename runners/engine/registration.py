@@ -10,7 +10,7 @@ from hermes_lab.analysis.stats.rates import over_of
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import episode_files, write_json
-from hermes_lab.registration import FILE, Primary, RegisteredPlan, content_digest, read_plan
+from hermes_lab.registration import FILE, Primary, RegisteredPlan, content_digest, missing_plan, read_plan
 from hermes_lab.runners.engine.plan import Lane
 
 
@@ -83,10 +83,10 @@ def analysis_of(primary: Primary | None) -> str:
             "hopeless": "the expected effect is excluded",
             "either": "a difference is shown or the expected effect is excluded",
         }
-        one = primary.over.removesuffix("s")
         return (
-            f"after every {one}, in their order: the anytime-valid test that flips the signs of whole {primary.over}, "
-            f"two-sided at 5 %; the experiment ends once {ends[primary.stop]}"
+            f"looked at after every {primary.over.removesuffix('s')}, in their order, and ended once "
+            f"{ends[primary.stop]}; test of sign flips of whole {primary.over} that is valid at any look, two-sided at "
+            "5 %, with a 95 % confidence sequence"
         )
     units = "tasks" if primary.over == "tasks" else f"whole {primary.over}"
     return f"one look at the end: the mid-p test that flips the signs of {units}, two-sided at 5 %, with its interval"
@@ -129,7 +129,10 @@ def register_plan(
     plan = msgspec.structs.replace(plan, digest=content_digest(msgspec.to_builtins(plan)))
     if not episode_files(out):
         write_json(out / FILE, plan)
-    elif (registered := read_plan(out)) and registered.primary != plan.primary:
+    elif (registered := read_plan(out)) is None:
+        if config.learning.stop.when != "never":
+            raise ConfigError(missing_plan(out, config.learning.stop.when))
+    elif registered.primary != plan.primary:
         raise ConfigError(f"{out / FILE}: registers {_difference(registered.primary, primary)}; choose another --out")
 
 

@@ -10,11 +10,14 @@ from pathlib import Path
 import anyio
 import msgspec
 
+from hermes_lab.analysis.data.runs import open_runs
 from hermes_lab.config.schema import config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RescoredRun, read_manifest
 from hermes_lab.models.weights import Say
 from hermes_lab.records import EpisodeLog, read_episodes, write_json
+from hermes_lab.registration import FILE as PLAN
+from hermes_lab.registration import read_plan
 from hermes_lab.runners.engine.folder import check_folder, keep_suite, lock_folder
 from hermes_lab.runners.interrupt import one_interrupt
 from hermes_lab.runners.rescoring.source import Source
@@ -114,7 +117,12 @@ def _open_folder(source: Source, out: Path, *, resume: bool) -> None:
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             rescored=made,
         )
+        opened = open_runs(source.run)[0]
+        if opened.ended:  # the episodes that its stopping rule left out are not missing
+            manifest = msgspec.structs.replace(manifest, wanted=opened.finished + opened.errored)
         write_json(out / "run.json", manifest)
+        if plan := read_plan(source.run):
+            write_json(out / PLAN, plan)
     keep_suite(out, source.config)
     for name in _BESIDE:
         _copy(source.run / name, out / name)

@@ -26,8 +26,8 @@ socket.socket.connect = _connect
 """
 """Python reads it before anything else, in the kernel and in what the kernel starts."""
 
-PACE = re.compile(r" in [\d:]+(?=,)|, [\d.,]+ (?:episodes|tokens)/s")
-"""In the last progress table of a run: how long it took, and how fast it was."""
+PACE = re.compile(r" in [\d:]+(?=,)|, [\d.,]+ (?:episodes|tokens)/s|\([\d-]+ [\d:]+ UTC, plan\.json [0-9a-f]+\)")
+"""How long a run took and how fast it was, and when its plan was registered."""
 
 
 def notebooks() -> list[Path]:
@@ -97,10 +97,9 @@ def _joined(outputs: list[Any]) -> list[Any]:
 
 
 def text(output: Any) -> str:
-    """What an output says in words, without the times of a run's progress; a picture says only what it is."""
-    if output.output_type == "stream":
-        return str(output.text)
-    return PACE.sub("", str(output.get("data", {}).get("text/plain", "")))
+    """What an output says in words, without times; a picture says only what it is."""
+    said = output.text if output.output_type == "stream" else output.get("data", {}).get("text/plain", "")
+    return PACE.sub("", str(said))
 
 
 def main(names: list[str]) -> None:

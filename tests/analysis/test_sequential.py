@@ -39,13 +39,12 @@ def add_world(monitor: Monitor, world: int, before: int, after: int, *, replicat
 def test_a_unit_counts_once_it_and_all_before_it_are_complete() -> None:
     monitor = Monitor(PRIMARY)
     add_world(monitor, 1, 0, 4)
-    assert (monitor.units, monitor.result()) == (0, None)
+    assert (monitor.units, monitor.look()) == (0, None)
     add_world(monitor, 0, 1, 2)
     assert monitor.units == 2
-    found = monitor.result()
+    found = monitor.look()
     assert found is not None
-    assert (found.before, found.after, found.pairs) == (1, 6, 8)
-    assert found.look.difference == pytest.approx(5 / 8)
+    assert (found.units, found.difference) == (2, pytest.approx(5 / 8))
 
 
 def test_an_incomplete_unit_holds_up_those_after_it() -> None:
@@ -69,9 +68,9 @@ def test_other_arms_phases_checks_and_lanes_are_ignored_and_repeated_episodes_co
     monitor.add("on-r0-w0", "heldout", 3, "t", False)
     assert monitor.units == 0
     monitor.add("off-r0-w0", "heldout", 3, "t", False)
-    found = monitor.result()
+    found = monitor.look()
     assert found is not None
-    assert (found.units, found.before, found.after) == (1, 0, 1)
+    assert (monitor.units, found.difference) == (1, 1.0)
 
 
 def test_a_pair_that_was_not_judged_on_both_sides_has_no_change_but_its_unit_is_complete() -> None:
@@ -79,9 +78,16 @@ def test_a_pair_that_was_not_judged_on_both_sides_has_no_change_but_its_unit_is_
     for task, before, after in (("a", False, True), ("b", None, True)):
         monitor.add("off-r0-w0", "learn", 0, task, before)
         monitor.add("on-r0-w0", "learn", 0, task, after)
-    found = monitor.result()
+    found = monitor.look()
     assert found is not None
-    assert (found.units, found.pairs, found.after) == (1, 1, 1)
+    assert (monitor.units, found.difference) == (1, 1.0)
+
+
+def test_units_without_a_judged_pair_give_no_result() -> None:
+    monitor = Monitor(changed(pairs=1))
+    monitor.add("off-r0-w0", "learn", 0, "t", None)
+    monitor.add("on-r0-w0", "learn", 0, "t", None)
+    assert (monitor.units, monitor.look()) == (1, None)
 
 
 def test_replicates_of_a_world_are_one_unit_and_lanes_are_units_in_the_order_of_the_plan() -> None:
@@ -98,28 +104,41 @@ def test_replicates_of_a_world_are_one_unit_and_lanes_are_units_in_the_order_of_
     assert lanes.units == 3
 
 
-def test_it_is_decided_at_the_first_unit_that_shows_a_difference_and_stays_so() -> None:
+def test_it_is_decided_at_the_first_unit_that_shows_a_difference_and_no_later_one_counts() -> None:
     monitor = Monitor(changed(stop="shown"))
-    for world in range(7):
-        assert monitor.decision is None
+    for world in range(20):
         add_world(monitor, world, 0, 3)
         if monitor.decision:
             break
-    assert monitor.decision is not None
+    assert world in range(6, 10)
     assert str(monitor.decision) == f"decided after {world + 1} of 20 worlds: a difference is shown"
-    assert world in (5, 6)
+    decided = monitor.look()
     for later in range(world + 1, 20):
         add_world(monitor, later, 4, 0)
-    assert monitor.decision.after == world + 1
+    assert (monitor.units, monitor.look()) == (world + 1, decided)
 
 
-def test_a_hopeless_experiment_is_ended_and_one_without_the_rule_goes_on() -> None:
+def test_a_hopeless_experiment_is_ended_once_its_interval_leaves_out_the_effect_and_one_without_the_rule_goes_on() -> (
+    None
+):
     hopeless, never, shown = (Monitor(changed(stop=stop)) for stop in ("hopeless", "never", "shown"))
     for monitor in (hopeless, never, shown):
         for world in range(20):
             add_world(monitor, world, 2, 1)
-    assert hopeless.decision is not None
     assert str(hopeless.decision).endswith("of 20 worlds: the expected effect of +16 points is excluded")
+    found = hopeless.look()
+    assert found is not None
+    assert found.interval.high < 0.16
     assert never.decision is None
     assert shown.decision is not None  # on is worse, which is a difference, too
     assert shown.decision.why == "shown"
+
+
+def test_an_expected_decrease_is_excluded_from_above() -> None:
+    monitor = Monitor(changed(stop="hopeless", effect=-0.3))
+    for world in range(20):
+        add_world(monitor, world, 1, 2)
+    assert monitor.decision is not None
+    found = monitor.look()
+    assert found is not None
+    assert found.interval.low > -0.3

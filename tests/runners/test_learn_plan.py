@@ -249,7 +249,7 @@ def test_a_suite_without_worlds_has_no_blocks(tmp_path: Path) -> None:
     [
         ({"adapters": ["a", "a"]}, "an adapter is listed twice"),
         ({"heldout": {"every": 3}}, "set `tasks` too"),
-        ({"expect": {"baseline": 0.9, "effect": 0.2}}, r"baseline \+ effect is 1.1, which is not a success rate"),
+        ({"expect": {"baseline": 0.9, "effect": 0.2}}, r"baseline \+ effect is 1.1; it must be above 0 and below 1"),
     ],
 )
 def test_fields_that_mean_nothing_are_refused(learning: dict[str, Any], message: str) -> None:

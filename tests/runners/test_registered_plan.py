@@ -89,8 +89,9 @@ def test_one_arm_registers_no_comparison(tmp_path: Path) -> None:
 def test_compare_says_which_comparison_was_registered_and_what_is_exploratory(whole: Path) -> None:
     skills, contents = lab("compare", whole).stdout, lab("compare", whole, "--arms", "placebo,on").stdout
     assert "registered before the first episode (20" in skills
-    assert "over 6 worlds of 2 pairs; one look at the end" in skills
-    assert "not registered, so exploratory: all other metrics, parts and arms" in skills
+    assert "over 6 worlds of 2 pairs" in skills
+    assert "registered analysis: one look at the end: the mid-p test" in skills
+    assert "exploratory, since not registered: all other arms, metrics and parts" in skills
     assert "at any look" not in skills  # the run is finished
     assert "exploratory: the registered comparison is off -> on (" in contents
     report = json.loads(lab("compare", whole, "--json").stdout)
@@ -101,7 +102,7 @@ def test_compare_says_which_comparison_was_registered_and_what_is_exploratory(wh
 def test_a_run_without_a_plan_and_one_with_a_late_plan_say_so(whole: Path, tmp_path: Path) -> None:
     old = copy_of(whole, tmp_path / "old")
     (old / FILE).unlink()
-    assert "no plan was registered in this run: the comparison is exploratory" in lab("compare", old).stdout
+    assert "exploratory: the run registered no plan" in lab("compare", old).stdout
     late = copy_of(whole, tmp_path / "late")
     rewritten(late, registered_at="2199-01-01T00:00:00+00:00")
     assert "exploratory: the plan was registered after the first episode had started" in lab("compare", late).stdout
@@ -135,16 +136,26 @@ def test_a_resumed_run_keeps_its_plan_and_refuses_another(whole: Path, tmp_path:
     assert not (run / FILE).exists()  # a plan that is written after the episodes is none
 
 
-def test_a_run_under_way_has_an_interval_that_may_be_looked_at(tmp_path: Path) -> None:
+def test_a_run_under_way_has_a_verdict_that_may_be_looked_at_or_none(tmp_path: Path) -> None:
     out = tmp_path / "run"
     shape = [*SMALL, "-c", "learning.arms=[off,on]", "-c", "learning.worlds=8", "-c", "learning.rounds=4"]
-    assert lab(*shape, "-c", "budget.tasks=6", "--out", out).returncode == 3
-    assert "no world is complete yet, so there is nothing to look at early" in lab("compare", out).stdout
+    assert lab(*shape, "-c", "budget.tasks=20", "--out", out).returncode == 3
+    said = lab("compare", out).stdout
+    assert said.startswith(
+        "not measured: no world is complete yet (20 of 64 episodes), and a test now would not be valid"
+    )
+    assert ", p = " not in said
+    assert not json.loads(lab("compare", out, "--json").stdout)["verdict"]["shown"]
     assert lab(*shape, "-c", "budget.tasks=62", "--out", out, "--resume").returncode == 3
     said = lab("compare", out).stdout
-    assert "at any look, over the first " in said
-    assert "; p and interval above are for one look at the end" in said
-    assert json.loads(lab("compare", out, "--json").stdout)["registered"]["look"]["units"] >= 1
+    assert " at any look, over " in said.splitlines()[0]
+    assert "the run is under way (62 of 64 episodes)" in said.splitlines()[0]
+    found = json.loads(lab("compare", out, "--json").stdout)
+    assert found["registered"]["look"]["units"] >= 1
+    success = next(each for each in found["comparisons"] if each["metric"] == "success")
+    assert success["p_value"] == found["verdict"]["p_value"] == found["registered"]["look"]["p_value"]
+    assert lab(*shape, "--out", out, "--resume").returncode == 0
+    assert "at any look" not in lab("compare", out).stdout
 
 
 def test_an_experiment_ends_once_a_difference_is_shown_and_is_not_continued(stopped: Path) -> None:
@@ -173,8 +184,13 @@ def test_a_stopped_experiment_says_so_everywhere(stopped: Path) -> None:
     found = library.compare(stopped)
     assert found.shown
     assert found.comparison is not None
-    assert found.comparison.decisive is not None
-    assert found.p_value == found.comparison.decisive.look.p_value <= 0.05
+    headline = found.comparison.headline
+    assert found.p_value == headline.p_value == headline.p_adjusted < 0.05
+    assert headline.looked.startswith("the first ")
+    assert headline.interval == found.interval
+    backwards = library.compare(stopped, arms=("on", "off"))
+    assert (backwards.p_value, backwards.difference) == (found.p_value, -(found.difference or 0))
+    assert "p and interval ignore that" not in str(backwards)
     page = library.report(stopped).read_text()
     assert "a difference is shown" in page
     assert "Registered before the first episode" in page
@@ -187,6 +203,45 @@ def test_a_stopped_experiment_says_so_everywhere(stopped: Path) -> None:
         progress=False,
     )
     assert run.complete
+
+
+def test_other_comparisons_of_a_stopped_experiment_say_that_they_ignore_it(stopped: Path, tmp_path: Path) -> None:
+    other = copy_of(stopped, tmp_path / "other")
+    said = lab("compare", stopped, other).stdout
+    assert f"{stopped} ended early: decided after" in said
+    out = tmp_path / "rescored"
+    assert lab("rescore", stopped, "--out", out).returncode == 0
+    said = lab("compare", out).stdout
+    assert "exploratory: the run was rescored after its plan was registered" in said
+    assert "is not finished" not in said
+
+
+def test_a_stopping_rule_without_its_plan_is_an_error(stopped: Path, tmp_path: Path) -> None:
+    run = copy_of(stopped, tmp_path / "run")
+    (run / FILE).unlink()
+    for command in (["compare", run], [*STOP, "--out", run, "--resume"]):
+        ran = lab(*command)
+        assert (ran.returncode, ran.stderr.count("\n")) == (2, 1), ran.stderr
+        assert "plan.json: missing, although learning.stop.when is shown; restore the file" in ran.stderr
+
+
+def test_a_hole_in_the_first_world_leaves_no_verdict(stopped: Path, tmp_path: Path) -> None:
+    run = copy_of(stopped, tmp_path / "run")
+    for path in (run / "episodes").glob("*.jsonl"):
+        lines = [line for line in path.read_text().splitlines(keepends=True) if '"lane":"off-r0-w0"' not in line]
+        path.write_text("".join(lines))
+    said = lab("compare", run).stdout
+    assert said.startswith("not measured: no world is complete yet")
+    assert ", p = " not in said
+
+
+def test_an_experiment_that_is_decided_by_its_last_world_did_not_end_early(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shape = [*STOP, "-c", "learning.worlds=6"]
+    assert lab(*shape, "--out", out).returncode == 0
+    assert "ended early" not in lab("summary", out).stdout
+    assert "undecided after all 6 worlds" in lab("compare", out).stdout.splitlines()[0]
+    assert len(list(read_attempts(out, Episode))) == 48
 
 
 def test_whole_worlds_run_in_their_order(stopped: Path) -> None:
@@ -216,7 +271,7 @@ def test_the_plan_says_what_early_looks_cost_and_when_they_come_too_late() -> No
     said = lab(*STOP, "--plan").stdout
     assert "power with early looks: 0." in said
     assert "worlds have power 0.8" in said
-    assert "analysis: after every world, in their order" in said
+    assert "analysis: looked at after every world, in their order, and ended once a difference is shown" in said
     assert "run at once" not in said
     wide = lab(*STOP, "-c", "run.concurrency=64", "--plan").stdout
     assert "warning: 16 of 16 worlds run at once (run.concurrency is 64)" in wide

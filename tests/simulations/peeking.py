@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hermes_lab.analysis.stats.anytime import ENOUGH, bets_for, excludes, log_evidence, look
-from hermes_lab.analysis.stats.paired import LEVEL, FloatArray, Integers
+from hermes_lab.analysis.stats.anytime import ENOUGH, bets_for, log_evidence, rejected
+from hermes_lab.analysis.stats.paired import LEVEL, FloatArray, Integers, change_interval
 from hermes_lab.analysis.stats.power import _flip_p_values
 
 DIFFICULTY = 1.2
@@ -102,29 +102,73 @@ def row_of(design: Design, count: int, seed: int = 0) -> Row:
     needed = float(np.quantile(at_plan, 0.8, method="inverted_cdf"))
     fixed = np.stack([_flip_p_values(null[:, :looked]) for looked in range(1, worlds + 1)], axis=1)
     sizes = np.full(worlds, float(design.tasks))
-    covered = [
-        found.low <= effect <= found.high
-        for sums in planned[: min(some, 1000), :worlds].astype(np.float64)
-        for found in (look(sums, sizes, bets).interval,)
-    ]
-    hopeless = [
-        float(np.mean(first_hit(excludes(each.astype(np.float64), sizes, bets, effect)) <= worlds))
-        for each in (null[:some], planned[:, :worlds])
-    ]
+    hopeless = [short_of(each, sizes, bets, effect).mean() for each in (null[:some], planned[:, :worlds])]
     return Row(
         effect=effect,
         false=float((first_hit(log_evidence(null, bets)) <= worlds).mean()),
         false_fixed=float((fixed[:, -1] < LEVEL).mean()),
         false_peeking=float((fixed < LEVEL).any(axis=1).mean()),
-        coverage=float(np.mean(covered)),
+        coverage=1 - float(rejected(planned[:, :worlds], sizes, bets, effect).any(axis=1).mean()),
         power=float((at_plan <= worlds).mean()),
         needed=needed / worlds,
         mean=float(np.minimum(at_plan, needed).mean()) / worlds,
         mean_twice=float(np.minimum(twice, worlds).mean()) / worlds,
         power_twice=float((twice <= worlds).mean()),
-        hopeless_null=hopeless[0],
-        hopeless_wrong=hopeless[1],
+        hopeless_null=float(hopeless[0]),
+        hopeless_wrong=float(hopeless[1]),
     )
+
+
+def short_of(sums: Integers, sizes: FloatArray, bets: FloatArray, effect: float) -> npt.NDArray[np.bool_]:
+    """Whether `hopeless` would end each experiment: some look leaves out the effect, and is below it."""
+    below = np.cumsum(sums, axis=1) < effect * np.cumsum(sizes)
+    return np.asarray((rejected(sums, sizes, bets, effect) & below).any(axis=1))
+
+
+class Mixed(NamedTuple):
+    """Worlds of two kinds: a share of them with a change of `high`, the others with `low`, from a rate of `base`."""
+
+    share: float
+    high: float
+    low: float
+    base: float
+
+    @property
+    def mean(self) -> float:
+        """The mean change."""
+        return self.share * self.high + (1 - self.share) * self.low
+
+    def __str__(self) -> str:
+        return f"{self.share:.0%} of worlds {100 * self.high:+.0f}, others {100 * self.low:+.0f}"
+
+
+MIXED = (Mixed(0.25, 0.8, 0, 0.1), Mixed(0.75, 0.6, 0, 0.2), Mixed(0.5, 0.3, -0.3, 0.4), Mixed(0.2, 0.8, -0.2, 0.2))
+
+
+def mixed_rows(count: int, tasks: int = 12, seed: int = 0) -> Iterator[str]:
+    """The rows of the table for effects that differ between worlds."""
+    for worlds in (12, 24):
+        for kind in MIXED:
+            draw = np.random.default_rng([worlds, seed])
+            high = draw.random((count, worlds)) < kind.share
+            rates = np.where(high, kind.base + kind.high, kind.base + kind.low)
+            sums = draw.binomial(tasks, rates) - draw.binomial(tasks, kind.base, (count, worlds))
+            sizes, bets = np.full(worlds, float(tasks)), bets_for(0.5, 0.2)
+            shown = float((first_hit(log_evidence(sums, bets)) <= worlds).mean())
+            fixed = float((_flip_p_values(sums) < LEVEL).mean())
+            missed = rejected(sums, sizes, bets, kind.mean)
+            alone = np.mean([_covers(each, tasks, kind.mean) for each in sums[:1000]])
+            cells = [f"{worlds}", str(kind), f"{100 * shown:.1f} %", f"{100 * fixed:.1f} %"]
+            cells += [f"{100 * (1 - part):.1f} %" for part in (missed.any(axis=1).mean(), missed[:, -1].mean())]
+            wrong = short_of(sums, sizes, bets, kind.mean).mean() if kind.mean > 0 else None
+            yield f"| {' | '.join([*cells, f'{100 * alone:.1f} %', '' if wrong is None else f'{100 * wrong:.1f} %'])} |"
+
+
+def _covers(sums: Integers, tasks: int, mean: float) -> bool:
+    """Whether the interval for one look at the end contains the mean."""
+    changes = np.concatenate([np.repeat([np.sign(each), 0], [abs(each), tasks - abs(each)]) for each in sums.tolist()])
+    low, high = change_interval(changes.astype(np.int64), np.repeat(np.arange(len(sums)), tasks))
+    return low <= mean <= high
 
 
 def table(count: int) -> Iterator[str]:
@@ -145,5 +189,12 @@ def table(count: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    for line in table(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000):
+    experiments = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    for line in table(experiments):
+        print(line, flush=True)
+    print(
+        "\n| worlds | effects | shown, any look | one look | coverage, any look | last look | one look | "
+        f"hopeless, wrongly |\n|{'---|' * 8}"
+    )
+    for line in mixed_rows(experiments):
         print(line, flush=True)
