@@ -26,7 +26,7 @@ from hermes_lab.analysis.comparison.pairs import (
     side,
 )
 from hermes_lab.analysis.comparison.registered import Registered, registered
-from hermes_lab.analysis.comparison.result import Cell, Change, Comparison, Difference, Report
+from hermes_lab.analysis.comparison.result import Cell, Change, Comparison, Difference, Flips, Report
 from hermes_lab.analysis.comparison.sequential import stopped_early
 from hermes_lab.analysis.comparison.slope import learning_slope
 from hermes_lab.analysis.comparison.tasks import coverage, refuse_other_tasks
@@ -59,7 +59,24 @@ def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
         *_notes(before, olds),
         *_notes(after, news),
     )
-    return replace(report, differences=tuple(Difference(*each) for each in fields), notes=notes)
+    arms = [each for each in dict.fromkeys(olds["arm"]) if each in set(news["arm"])]
+    several = f"over the arms {', '.join(arms)} together (--arms compares one)" if len(arms) > 1 else ""
+    plain = arms == [MAIN] and report.headline.metric == "success"
+    return replace(
+        report,
+        differences=tuple(Difference(*each) for each in fields),
+        notes=notes,
+        together=several,
+        flips=_flips(pair(olds, news, RUN_PLACE)) if plain else None,
+    )
+
+
+def _flips(pairs: pd.DataFrame) -> Flips:
+    """The tasks of plain runs of which more, or fewer, samples were solved."""
+    whole = pairs[pairs["success_before"].notna() & pairs["success_after"].notna()]
+    change = whole["success_after"].astype(int) - whole["success_before"].astype(int)
+    by_task = change.groupby(whole["task_id"]).sum()
+    return Flips(tuple(by_task.index[by_task > 0]), tuple(by_task.index[by_task < 0]))
 
 
 def compare_arms(run: Path, before: str, after: str) -> Report:

@@ -115,6 +115,28 @@ class Comparison:
         return {name: getattr(self, name) for name in names} | rates | counts | likeness
 
 
+class Flips(NamedTuple):
+    """Tasks of which more samples were solved after than before, and fewer."""
+
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """A line for each kind, with the first tasks."""
+        named = (("gained", self.gained), ("lost", self.lost))
+        return [f"{what}: {_first_of(tasks)}" for what, tasks in named]
+
+
+def _first_of(tasks: tuple[str, ...]) -> str:
+    if not tasks:
+        return "no task"
+    more = f", and {len(tasks) - _NAMED:,} more" if len(tasks) > _NAMED else ""
+    return f"{len(tasks):,} task{'s' * (len(tasks) > 1)}: {', '.join(tasks[:_NAMED])}{more}"
+
+
+_NAMED = 5
+
+
 @dataclass(frozen=True)
 class Cell:
     """One cell of weights x skills. `weights` is the adapter, or the model without one."""
@@ -188,6 +210,10 @@ class Report:
     """What the agent was given in each arm with skills, if arms are compared."""
     absences: tuple[str, ...] = ()
     """Arms of two compared runs whose treatment did not happen."""
+    together: str = ""
+    """The arms of two runs that are compared as one; "" if it is one arm."""
+    flips: Flips | None = None
+    """The tasks that changed between two plain runs, in the headline."""
     untreated: str = ""
     """Why the arms do not differ in treatment, so that their difference measures nothing; "" if they do."""
     registered: Registered | None = None
@@ -210,7 +236,7 @@ class Report:
 
     def caveats(self) -> list[str]:
         """What limits the finding: lanes without the treatment, and a difference without a loaded skill."""
-        told = [*self.absences, *(each.caveat() for each in self.treatments)]
+        told = [self.together, *self.absences, *(each.caveat() for each in self.treatments)]
         if self.headline.shown:
             told += [f"{said}: not an effect of their content" for each in self._after() if (said := each.unread())]
         if self.registered:
@@ -250,6 +276,7 @@ class Report:
             "unmeasured": self.unmeasured,
             "notes": self.notes,
             "registered": self.registered.report() if self.registered else None,
+            "flips": self.flips._asdict() if self.flips else None,
         }
 
     def lines(self) -> list[str]:
@@ -265,6 +292,7 @@ class Report:
             lines.append(f"{self.before} -> {self.after}{', ' if part else ''}{part}")
             lines += [f"  {comparison.sentence()}" for comparison in self.comparisons if comparison.part == part]
         lines += [f"  {line}" for line in (self.headline.reach(), self._too_few(), *self._plan()) if line]
+        lines += [f"  {line}" for line in (self.flips.lines() if self.flips else ())]
         lines += [f"  {change.sentence()}" for change in self.changes]
         if not self.decomposition:
             lines += [f"  {cell.sentence()}" for cell in self.cells]

@@ -230,18 +230,27 @@ def _sentence(found: Comparison, subject: str) -> str:
 
 def _detectable(found: Comparison) -> str:
     """The minimum detectable effect with these pairs and correlations, at the level left for each arm if several are
-    compared with the first."""
+    compared with the first: of a rise, or of a fall if the first rate leaves no room for a rise."""
+    if (rise := _least(found, 1)) is not None:
+        return f"minimum detectable effect {points(rise)} (power {POWER})"
+    if (fall := _least(found, -1)) is not None:
+        rate = f"{100 * found.before.value:.0f} %"
+        return f"no rise from {rate} is detectable, a fall of {points(-fall).removeprefix('+')} is (power {POWER})"
+    return f"underpowered: no effect size has power {POWER}"
+
+
+def _least(found: Comparison, direction: int) -> float | None:
+    """The effect that every clustering detects; None if there is none."""
     alike = CORRELATION if found.pair_correlation is None else found.pair_correlation
-    effects = []
-    for lanes in found.clusters:
-        few = lanes is not None and lanes.number < MIN_UNITS
-        level = ALPHA / found.family
-        asked = (found.before.trials, found.before.value, POWER, alike)
-        effects.append(None if few else detectable(*asked, lanes=lanes, alpha=level))
+    asked, level = (found.before.trials, found.before.value, POWER, alike), ALPHA / found.family
+    effects = [
+        None
+        if lanes is not None and lanes.number < MIN_UNITS
+        else detectable(*asked, lanes=lanes, alpha=level, direction=direction)
+        for lanes in found.clusters
+    ]
     known = [effect for effect in effects if effect is not None]
-    if len(known) < len(effects):
-        return f"underpowered: no effect size has power {POWER}"
-    return f"minimum detectable effect {points(max(known))} (power {POWER})"
+    return max(known, key=abs) if len(known) == len(effects) else None
 
 
 def _not_measured(why: str) -> Verdict:

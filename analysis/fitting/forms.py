@@ -134,7 +134,7 @@ def _doubt(forms: tuple[Form, ...]) -> str:
         return ""
     allowed = f", {lead:.1f} after allowing for differences between lanes," if dispersion > 1 else ""
     ahead = f"{best.name} leads {rival.name} by delta AICc {rival.difference:.1f}{allowed}"
-    return f"{ahead} over {best.fit.over} ({needed:.0f} needed)"
+    return f"{ahead} over {best.fit.over}; a lead of {needed:.0f} is needed"
 
 
 def _contains(curve: Curve, fit: Fit) -> bool:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _NOTE = "points: mean and Wilson 95 % interval; fitted curve with bootstrap band only if identified"
 
 
+_BESIDE = 0.006
+"""The distance between the points of two series, as a share of the axis."""
+
+
 def plot_learning_curve(
     ax: "Axes",
     frame: pd.DataFrame,
@@ -48,10 +52,11 @@ def plot_learning_curve(
     series = series_of(rows)
     found = style.looks(series)
     until = float(rows["experience"].max())
-    for name, look in found.items():
+    for number, (name, look) in enumerate(found.items()):
         fit = fits.get(name)
         points = success_points(rows[series == name])
-        draw_points(ax, points, look, _label(name, fit, level))
+        shift = _BESIDE * max(until, 1) * (number - (len(found) - 1) / 2)
+        draw_points(ax, points, look, _label(name, fit, level), shift=shift)
         if fit and fit.identified:
             _draw_fit(ax, fit, look)
             if level is not None:

@@ -40,14 +40,15 @@ def ranges(experience: npt.NDArray[np.float64], bins: int = BINS) -> list[npt.ND
     return [groups == group for group in np.unique(groups)]
 
 
-def draw_points(ax: "Axes", points: list[Point], look: Look, label: str) -> None:
-    """Means with Wilson 95 % bars, each at the n that the fitted curve has there."""
+def draw_points(ax: "Axes", points: list[Point], look: Look, label: str, *, shift: float = 0.0) -> None:
+    """Means with Wilson 95 % bars, each at the n that the fitted curve has there, moved by `shift` so that the bars of
+    several series stand side by side."""
     from hermes_lab.analysis.plots.style import PAPER
 
     below = [point.rate.value - point.rate.interval.low for point in points]
     above = [point.rate.interval.high - point.rate.value for point in points]
     ax.errorbar(
-        [point.experience for point in points],
+        [point.experience + shift for point in points],
         [point.rate.value for point in points],
         yerr=np.array([below, above]),
         fmt=look.marker,

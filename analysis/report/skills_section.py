@@ -19,6 +19,9 @@ CELLS = 30
 """Cells of a timeline; longer runs have several rounds per cell."""
 
 
+_EMPTIED = "As the review wrote it. The agent never saw this text: it was given prose of the same length instead."
+
+
 def skills(found: Findings, book: SkillBook) -> Markup:
     """The skills section."""
     lines = book.lines()
@@ -59,7 +62,8 @@ def _row(line: SkillLine, rounds: int, width: int) -> Markup:
     written = f"{times[0]}{f'–{times[-1]}' if len(times) > 1 else ''}, {lanes}" if times else "given"
     name: str = element("b", line.name, class_="mono")
     if line.text:
-        name = element("details", element("summary", name), element("pre", line.text))
+        told = element("p", _EMPTIED, class_="axis") if line.arm == "placebo" else Markup("")
+        name = element("details", element("summary", name), told, element("pre", line.text))
     return element(
         "tr",
         element("th", name, scope="row", class_="text"),

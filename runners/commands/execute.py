@@ -42,7 +42,7 @@ def explain_unfinished(result: RunResult) -> str:
         return f"{result.spent}: {kept}{failed}; raise the budget and use --resume"
     return (
         f"{result.wanted - result.finished} of {result.wanted} episodes did not finish ({result.last_error}); --resume "
-        "retries them with the same configuration; to change it, choose another --out"
+        "retries them; only how the model is reached (model.base_url, api_key_env, timeout) may differ then"
     )
 
 

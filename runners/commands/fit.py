@@ -26,7 +26,7 @@ Executor = StrEnum("Executor", ["local", "ray"])
 Interval = StrEnum("Interval", ["bootstrap", "profile", "wald"])
 _COLUMNS = (
     *("run", "lane", "arm", "world", "weights", "phase", "domain", "family", "experience", "success"),
-    *("model", "adapter", "adapter_digest"),
+    *("model", "adapter", "adapter_digest", "suite", "task_id", "replicate"),
 )
 """The columns of `load_episodes` that fits and their plot use."""
 
@@ -180,7 +180,8 @@ def _fitted(
             forms = choose_form(episodes.n, episodes.success, episodes.cluster, over=episodes.over)
             chosen = forms.best.name if forms.identified else "exponential"
             extra["forms"] = forms.report()
-            lines += [forms.table(), f"{name}: {forms.sentence()}; below, the {chosen}"]
+            fitted_next = "" if forms.identified else f"; fitted next is the {chosen}"
+            lines += [f"{name}, curves compared:", forms.table(), f"{name}: {forms.sentence()}{fitted_next}"]
         fits[name] = fitted = fit_episodes(episodes, CURVES[chosen])
         lines.append(f"{name}: {fitted.sentence()}")
         if threshold is not None and fitted.identified:
