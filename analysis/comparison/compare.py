@@ -60,7 +60,11 @@ def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
         *_notes(after, news),
     )
     arms = [each for each in dict.fromkeys(olds["arm"]) if each in set(news["arm"])]
-    several = f"over the arms {', '.join(arms)} together (--arms compares one)" if len(arms) > 1 else ""
+    several = (
+        f"over the arms {', '.join(arms)} together (--arms compares one)"
+        if len(arms) > 1 and not report.decomposition
+        else ""
+    )
     plain = arms == [MAIN] and report.headline.metric == "success"
     return replace(
         report,

@@ -159,3 +159,35 @@ def test_figures_are_the_same_in_the_text_the_json_and_the_report(write_run: Wri
         adjusted += each["p_adjusted"] > each["p_value"]
     assert adjusted
     assert "p p (Holm) pairs" in flat
+
+
+def test_tasks_that_changed_are_named(write_run: WriteRun) -> None:
+    def solved_by(name: str, solved: set[int]) -> Path:
+        return write_run([make_episode(task in solved, task=task) for task in range(12)], name, command="run")
+
+    a, b = solved_by("a", {0, 1}), solved_by("b", {1, 2, 3, 4, 5, 6, 7})
+    said = str(verdict(a, b))
+    assert "  gained: 6 tasks: t2, t3, t4, t5, t6, and 1 more\n" in said
+    assert "  lost: 1 task: t0\n" in said
+    report = compare_runs(a, b).report()
+    assert report["flips"] == {"gained": ("t2", "t3", "t4", "t5", "t6", "t7"), "lost": ("t0",)}
+    assert "  lost: no task\n" in str(verdict(a, a))
+
+
+def test_arms_that_are_compared_as_one_are_named(write_run: WriteRun) -> None:
+    def with_arms(name: str, solved: int) -> Path:
+        lanes = ("off-r0-w0", "placebo-r0-w0")
+        episodes = [each for lane in lanes for each in solving(solved, 12, lane=lane)]
+        return write_run(episodes, name, command="learn")
+
+    a, b = with_arms("a", 3), with_arms("b", 9)
+    assert "; over the arms off, placebo together (--arms compares one)" in verdict(a, b).sentence
+    assert compare_runs(a, b, "off").together == ""
+    assert compare_runs(a, b).flips is None
+
+
+def test_where_no_rise_is_possible_the_detectable_fall_is_told(write_run: WriteRun) -> None:
+    a, b = (write_run(solving(39), name, command="run") for name in ("a", "b"))
+    said = verdict(a, b).sentence
+    assert "no rise from 98 % is detectable, a fall of " in said
+    assert "underpowered" not in said

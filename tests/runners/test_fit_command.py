@@ -102,8 +102,8 @@ def test_threshold_is_told_where_the_curve_is_identified(run: Path) -> None:
 
 def test_best_shows_the_forms_and_whether_one_is_told(run: Path) -> None:
     out = fit(run, "--curve", "best")
-    assert out.startswith("form ")
-    assert "skills off: form undecided: no form beats a constant; below, the exponential" in out
+    assert out.startswith("skills off, curves compared:\nform ")
+    assert "skills off: form undecided: no form beats a constant; fitted next is the exponential" in out
 
 
 def test_named_curve_is_fitted(run: Path) -> None:
