@@ -90,6 +90,12 @@ def read_plan(run: Path) -> RegisteredPlan | None:
     return plan
 
 
+def may_stop(run: Path) -> bool:
+    """Whether a run was registered with a stopping rule. Raises `ConfigError` as `read_plan`."""
+    plan = read_plan(run)
+    return plan is not None and plan.primary is not None and plan.primary.stop != "never"
+
+
 def missing_plan(run: Path, stop: str) -> str:
     """The error where a run with a stopping rule has no plan: what its results mean depends on it."""
     return f"{run / FILE}: missing, although learning.stop.when is {stop}; restore the file"

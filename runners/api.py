@@ -282,7 +282,9 @@ def _is_section(path: str) -> bool:
 def _of_one_phase(episodes: "pd.DataFrame | AnyRun") -> "tuple[pd.DataFrame, Literal['learn', 'heldout']]":
     """The episodes, and whether they are learning or held-out ones. Raises `ConfigError` where they are both."""
     if isinstance(episodes, str | Path | Run):
-        frame = load(episodes)
+        from hermes_lab.analysis.comparison.sequential import whole_lanes
+
+        frame = whole_lanes(Path(episodes), load(episodes))
     elif hasattr(episodes, "columns"):
         frame = episodes
     else:

@@ -25,7 +25,7 @@ from hermes_lab.analysis.comparison.pairs import (
     parts,
     side,
 )
-from hermes_lab.analysis.comparison.registered import Registered, registered
+from hermes_lab.analysis.comparison.registered import Registered, progress_in, registered
 from hermes_lab.analysis.comparison.result import Cell, Change, Comparison, Difference, Flips, Report
 from hermes_lab.analysis.comparison.sequential import stopped_early
 from hermes_lab.analysis.comparison.slope import learning_slope
@@ -60,17 +60,13 @@ def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
         *_notes(after, news),
     )
     arms = [each for each in dict.fromkeys(olds["arm"]) if each in set(news["arm"])]
-    several = (
-        f"over the arms {', '.join(arms)} together (--arms compares one)"
-        if len(arms) > 1 and not report.decomposition
-        else ""
-    )
+    several = len(arms) > 1 and not report.decomposition
     plain = arms == [MAIN] and report.headline.metric == "success"
     return replace(
         report,
         differences=tuple(Difference(*each) for each in fields),
         notes=notes,
-        together=several,
+        pooled=f"the arms {', '.join(arms)} are pooled (--arms compares one)" if several else "",
         flips=_flips(pair(olds, news, RUN_PLACE)) if plain else None,
     )
 
@@ -102,9 +98,10 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
     first, *others = (_of_arm(frame, arm, run) for arm in arms)
     notes = _notes(run, frame[frame["arm"].isin(arms)], whole=frame)
     config = read_manifest(run).config if (run / "run.json").is_file() else {}
+    progress = progress_in(run, frame) if (run / "run.json").is_file() else None
     reports = []
     for arm, other in zip(arms[1:], others, strict=True):
-        plan = registered(run, arms[0], arm) if (run / "run.json").is_file() else None
+        plan = registered(run, arms[0], arm, progress) if progress else None
         sides = [_looked_at(side, plan) if plan and plan.look else side for side in (first, other)]
         report = compare_frames(sides[0], sides[1], ARM_PLACE, (arms[0], arm), str(run), config)
         reports.append(replace(report, notes=(*report.notes, *notes), registered=plan))

@@ -27,7 +27,7 @@ COLUMNS = list(
     dict.fromkeys(
         (
             *("run", "suite", "task_id", "lane", "arm", "replicate", "world", "weights", "round", "sample", "phase"),
-            *("experience", "status", "error_kind", "model", "adapter", "adapter_digest", *METRICS),
+            *("experience", "status", "started_at", "error_kind", "model", "adapter", "adapter_digest", *METRICS),
             *treatment.COLUMNS,
         )
     )

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pandas as pd
 
-from hermes_lab.analysis.comparison.sequential import Progress, progress_of
+from hermes_lab.analysis.comparison.sequential import PROGRESS, Progress, progress_of
+from hermes_lab.analysis.data.series import plural
 from hermes_lab.analysis.stats.anytime import Look
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
@@ -69,10 +71,12 @@ class Registered:
     def pending(self) -> str:
         """Why there is no result yet; "" if there is one."""
         monitor = self.progress.monitor
-        if not self.looks or self.look or monitor is None or monitor.units:
+        if not self.looks or self.look or monitor is None:
             return ""
+        if monitor.units:
+            return f"none of {self.units} has a pair that was judged on both sides"
         one = monitor.primary.over.removesuffix("s")
-        return f"no {one} is complete yet ({self._done()}), and a test now would not be valid"
+        return f"no {one} is complete yet ({self._done()}), and a test at this point would not be valid"
 
     @property
     def status(self) -> str:
@@ -85,11 +89,11 @@ class Registered:
                 return f"the run is under way ({self._done()})"
             return f"undecided after all {counted_units(monitor.primary.units, monitor.primary.over)}"
         if self.plan and self.under_way:
-            return f"the run is under way ({self._done()}): p and interval hold for its end only"
+            return f"the run is under way ({self._done()}): p and interval are valid only once it is finished"
         stop = self.plan.primary.stop if self.plan and self.plan.primary else "never"
         if stop == "never":
             return ""
-        return "the run could end early, by the registered comparison: p and interval ignore that"
+        return "the run was free to end early by its registered comparison, which p and interval do not account for"
 
     def _done(self) -> str:
         return f"{self.progress.finished:,} of {self.progress.wanted:,} episodes"
@@ -125,13 +129,19 @@ class Registered:
         }
 
 
-def registered(run: Path, before: str, after: str, *, weights: bool = False) -> Registered:
+def progress_in(run: Path, frame: pd.DataFrame) -> Progress:
+    """As `progress_of`, from a frame of `load_episodes` with all episodes of the run."""
+    rows = frame[PROGRESS].astype(object)
+    return progress_of(run, rows.where(rows.notna(), None).itertuples(index=False, name=None))
+
+
+def registered(run: Path, before: str, after: str, progress: Progress, *, weights: bool = False) -> Registered:
     """What the plan of `run` says about a comparison of two of its arms, or of its `weights`.
 
     Raises `ConfigError` if the plan was changed, or is missing in a run with a stopping rule.
     """
     plan, manifest = read_plan(run), read_manifest(run)
-    progress, rescored = progress_of(run), manifest.rescored is not None
+    rescored = manifest.rescored is not None
     if plan is None or plan.primary is None:
         stop = manifest.config.get("learning", {}).get("stop", {}).get("when", "never")
         if plan is None and stop != "never" and not rescored:
@@ -158,8 +168,7 @@ def _outcome(primary: Primary) -> str:
 
 def counted_units(number: int, over: str) -> str:
     """`20 worlds`, `1 lane`."""
-    one = "world" if over == "worlds" else "lane"
-    return f"{number} {one}{'s' * (number != 1)}"
+    return plural(number, "world" if over == "worlds" else "lane")
 
 
 def _minute(time: str) -> str:

@@ -210,8 +210,8 @@ class Report:
     """What the agent was given in each arm with skills, if arms are compared."""
     absences: tuple[str, ...] = ()
     """Arms of two compared runs whose treatment did not happen."""
-    together: str = ""
-    """The arms of two runs that are compared as one; "" if it is one arm."""
+    pooled: str = ""
+    """Which arms of two runs are compared as one; "" if it is one arm."""
     flips: Flips | None = None
     """The tasks that changed between two plain runs, in the headline."""
     untreated: str = ""
@@ -236,7 +236,7 @@ class Report:
 
     def caveats(self) -> list[str]:
         """What limits the finding: lanes without the treatment, and a difference without a loaded skill."""
-        told = [self.together, *self.absences, *(each.caveat() for each in self.treatments)]
+        told = [self.pooled, *self.absences, *(each.caveat() for each in self.treatments)]
         if self.headline.shown:
             told += [f"{said}: not an effect of their content" for each in self._after() if (said := each.unread())]
         if self.registered:

@@ -1,18 +1,19 @@
 """The registered comparison, looked at unit by unit: the decision to stop, and the result that is valid at any time."""
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.analysis.stats.anytime import Look, bets_for, look
 from hermes_lab.lane import lane_key
 from hermes_lab.manifest import read_manifest
-from hermes_lab.registration import Primary, read_plan
+from hermes_lab.registration import Primary, may_stop, read_plan
 
 
 @dataclass(frozen=True)
@@ -120,14 +121,17 @@ class Progress(NamedTuple):
         return self.monitor.decision if self.monitor and self.finished < self.wanted else None
 
 
-def progress_of(run: Path) -> Progress:
-    """Reads how far a run is. Raises `ConfigError` for a changed plan."""
+PROGRESS = ["lane", "phase", "round", "suite", "task_id", "sample", "status", "success", "started_at"]
+"""The columns of `load_episodes` that `progress_of` needs."""
+
+
+def progress_of(run: Path, rows: Iterable[tuple[Any, ...]]) -> Progress:
+    """How far a run is, from the `PROGRESS` columns of its episodes. Raises `ConfigError` for a changed plan."""
     plan, wanted = read_plan(run), read_manifest(run).wanted
     primary = plan.primary if plan else None
     monitor = Monitor(primary) if primary and primary.sequential else None
     finished, first = 0, ""
-    columns = ["lane", "phase", "round", "suite", "task_id", "sample", "status", "success", "started_at"]
-    for lane, phase, round_, suite, task, sample, status, success, started in read_columns(run, columns):
+    for lane, phase, round_, suite, task, sample, status, success, started in rows:
         first = min(first or started, started)
         if status == "ok":
             finished += 1
@@ -138,5 +142,15 @@ def progress_of(run: Path) -> Progress:
 
 def stopped_early(run: Path) -> Decision | None:
     """The decision by which a stopping rule ended a run before all of its episodes; None if none did."""
-    plan = read_plan(run)
-    return progress_of(run).ended if plan and plan.primary and plan.primary.stop != "never" else None
+    return progress_of(run, read_columns(run, PROGRESS)).ended if may_stop(run) else None
+
+
+def whole_lanes(run: Path, frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame without the lanes that a stopping rule cut short, which would limit the experience that all lanes of
+    the run have."""
+    mine = frame["run"] == str(run)
+    if not mine.any() or not stopped_early(run):
+        return frame
+    reached = frame[mine].groupby("lane")["experience"].max()
+    whole = reached.index[reached == reached.max()]
+    return frame[~mine | frame["lane"].isin(whole)]

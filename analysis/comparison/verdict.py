@@ -9,7 +9,7 @@ import pandas as pd
 from hermes_lab.analysis.comparison.compare import compare_arms, compare_frames, compare_runs
 from hermes_lab.analysis.comparison.oracle_gap import gap_closed
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
-from hermes_lab.analysis.comparison.registered import registered
+from hermes_lab.analysis.comparison.registered import progress_in, registered
 from hermes_lab.analysis.comparison.result import Comparison, Report
 from hermes_lab.analysis.comparison.wording import p_text, points, shown, tested
 from hermes_lab.analysis.data.load import load_episodes
@@ -142,7 +142,9 @@ def _by_arms(run: Path, frame: pd.DataFrame, arms: list[str]) -> Verdict:
         first, last = (frame[frame["weights"] == which] for which in (frame["weights"].min(), frame["weights"].max()))
         names = tuple(weights_name(side["model"].iloc[0], side["adapter"].iloc[0]) for side in (first, last))
         report = compare_frames(first, last, WEIGHTS_PLACE, (names[0], names[1]), str(run))
-        return of_report(replace(report, registered=registered(run, *names[:2], weights=True)), "weights")
+        whole = (run / "run.json").is_file()
+        plan = registered(run, names[0], names[1], progress_in(run, frame), weights=True) if whole else None
+        return of_report(replace(report, registered=plan), "weights")
     return _not_measured(f"{run} has one arm, {arms[0]}, and one set of weights; run a second arm or give a second run")
 
 

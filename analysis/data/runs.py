@@ -9,7 +9,7 @@ from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.records import episode_files
-from hermes_lab.registration import read_plan
+from hermes_lab.registration import may_stop
 
 
 class OpenRun(NamedTuple):
@@ -30,7 +30,7 @@ class OpenRun(NamedTuple):
     @property
     def pending(self) -> int:
         """Episodes without a result: not started, running or errored. Those that a stopping rule left out are not."""
-        return max(self.wanted - self.finished, 0) if not self.ended else 0
+        return 0 if self.ended else max(self.wanted - self.finished, 0)
 
     def warning(self) -> str:
         """A warning that the run is incomplete, or ""."""
@@ -73,12 +73,12 @@ def _open(folder: Path) -> OpenRun:
     status = Counter(status for (status,) in read_columns(folder, ["status"]))
     if not status:
         raise ConfigError(f"{folder}: none of {manifest.wanted} episodes has finished yet; wait, or use --resume")
-    return OpenRun(folder, manifest, status["ok"], status["errored"], _ended(folder))
+    return OpenRun(folder, manifest, status["ok"], status["errored"], ended_early(folder))
 
 
-def _ended(folder: Path) -> str:
-    plan = read_plan(folder)
-    if plan is None or plan.primary is None or plan.primary.stop == "never":
+def ended_early(folder: Path) -> str:
+    """The decision by which a stopping rule ended a run before all of its episodes; "" if none did."""
+    if not may_stop(folder):
         return ""
     from hermes_lab.analysis.comparison.sequential import stopped_early  # needs pandas
 

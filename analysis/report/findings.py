@@ -10,7 +10,7 @@ import pandas as pd
 
 from hermes_lab.analysis.comparison.continual import Transfer, transfers
 from hermes_lab.analysis.comparison.course import course
-from hermes_lab.analysis.comparison.sequential import stopped_early
+from hermes_lab.analysis.comparison.sequential import stopped_early, whole_lanes
 from hermes_lab.analysis.comparison.verdict import Verdict, verdict
 from hermes_lab.analysis.fitting.fit import fit_series
 from hermes_lab.analysis.fitting.forms import Forms, choose_series
@@ -103,7 +103,10 @@ def find(
     pairs = pair_up(frame, sides)
     arms = list(_arms(frame))
     learns = any(manifest.command == "learn" for manifest in manifests)
-    fits = _named(_per_run(frame, fit_series)) if learns else {}
+    curves = frame
+    for run in runs:
+        curves = whole_lanes(run, curves)
+    fits = _named(_per_run(curves, fit_series)) if learns else {}
     summaries = {run: summarize(run) for run in runs}
     warnings = [*_incomplete(frame, runs, manifests), *_absent(frame, manifests), *_scores(summaries, said)]
     if len(runs) > 2:
@@ -119,7 +122,7 @@ def find(
         losses=[losses(pairs, part) for part in dict.fromkeys(c.part for c in report.comparisons)] if report else [],
         arms=arms,
         fits=fits,
-        forms=_named(_per_run(frame, choose_series)) if learns else {},
+        forms=_named(_per_run(curves, choose_series)) if learns else {},
         costs=_tables(_per_run(frame, costs)),
         compared=compared_series(frame, sides, report) if sides and report else [arm.name for arm in arms],
         course=_tables(_per_run(frame, course)),

@@ -19,7 +19,7 @@ CELLS = 30
 """Cells of a timeline; longer runs have several rounds per cell."""
 
 
-_EMPTIED = "As the review wrote it. The agent never saw this text: it was given prose of the same length instead."
+_EMPTIED = "As it was written. No later episode saw this text: each was given prose of the same length instead."
 
 
 def skills(found: Findings, book: SkillBook) -> Markup:

@@ -195,7 +195,7 @@ def _mcnemar_power(pairs: int, rates: PairRates, alpha: float) -> float:
 
 def _lanes_power(pairs: int, rates: PairRates, lanes: Lanes, alpha: float) -> float:
     """The share of significant sign-flip tests over lanes among `DRAWS` simulated comparisons."""
-    return float((_flip_p_values(drawn_sums(pairs, rates, lanes, DRAWS)) < alpha).mean())
+    return float((flip_p_values(drawn_sums(pairs, rates, lanes, DRAWS)) < alpha).mean())
 
 
 def drawn_sums(pairs: int, rates: PairRates, lanes: Lanes, draws: int) -> Integers:
@@ -216,7 +216,7 @@ def drawn_sums(pairs: int, rates: PairRates, lanes: Lanes, draws: int) -> Intege
     return sums_B_C
 
 
-def _flip_p_values(sums_B_C: Integers) -> Array:
+def flip_p_values(sums_B_C: Integers) -> Array:
     """The mid-p of `sign_flip` for each row of unit sums, from the characteristic function of a flipped sum: the
     product of cos(angle * sum). Sums beyond `_GRID` are rounded."""
     sizes_B_C = np.abs(sums_B_C)

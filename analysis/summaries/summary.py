@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hermes_lab.analysis.data.columns import read_columns
+from hermes_lab.analysis.data.runs import ended_early
 from hermes_lab.analysis.skill_effects.timeline import read_merges
 from hermes_lab.analysis.skill_effects.treatment import GIVEN, TreatmentTally, merges_of
 from hermes_lab.analysis.stats.rates import Place, rate_over
@@ -15,7 +16,6 @@ from hermes_lab.analysis.summaries.evaluation import Evaluation
 from hermes_lab.analysis.summaries.unread import longest_cut, unread_formats
 from hermes_lab.analysis.summaries.warnings import Seen, warnings_of
 from hermes_lab.manifest import read_manifest
-from hermes_lab.registration import read_plan
 
 
 def summarize(run: Path) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def summarize(run: Path) -> dict[str, Any]:
     merged = merges_of(run)
     content = {
         "wanted": manifest.wanted,
-        "stopped": _stopped(run),
+        "stopped": ended_early(run),
         **total.amounts(),
         "rescored": made and {"from": made.run, "verifier": made.verifier, "not_possible": total.rescore_problems()},
         "evaluation": evaluation and evaluation.report(manifest.config.get("model", {}).get("price")),
@@ -146,16 +146,6 @@ _MESSAGE = 300
 def _most_frequent(messages: Counter[str]) -> str:
     """The most frequent message; ties are broken alphabetically, so that the order of finishing does not matter."""
     return min(messages, key=lambda message: (-messages[message], message))
-
-
-def _stopped(run: Path) -> str:
-    """The decision that ended the run early; "" if none did."""
-    plan = read_plan(run)
-    if plan is None or plan.primary is None or plan.primary.stop == "never":
-        return ""
-    from hermes_lab.analysis.comparison.sequential import stopped_early  # needs numpy
-
-    return str(stopped_early(run) or "")
 
 
 def _dropped(run: Path) -> Counter[str]:

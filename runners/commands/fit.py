@@ -1,6 +1,6 @@
 """`fit`: learning curves."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import config_differences
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.summary import say_warnings_of, warnings_of_runs
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hermes_lab.analysis.curves import Curve
+    from hermes_lab.analysis.data.runs import OpenRun
     from hermes_lab.analysis.fitting.fit import Episodes, Refit
     from hermes_lab.analysis.fitting.result import Fit, Method
 
@@ -84,6 +86,7 @@ def fit(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab fit`."""
+    from hermes_lab.analysis.comparison.sequential import whole_lanes
     from hermes_lab.analysis.curves import CURVES
     from hermes_lab.analysis.data.load import load_episodes
     from hermes_lab.analysis.data.runs import open_runs
@@ -106,6 +109,8 @@ def fit(
             )
     frame = load_episodes(*runs, columns=_COLUMNS)
     frame = frame[frame["phase"] == phase.value]
+    for folder in runs:
+        frame = whole_lanes(folder, frame)
     if not frame["success"].notna().any():
         raise ConfigError(
             f"{runs[0]}: no episode is scored, so there is no curve; the tasks need a verifier"
@@ -117,9 +122,7 @@ def fit(
     if pool and executor != Executor.local:
         raise ConfigError("--pool: pooled curves are fitted in this process; leave out --executor")
     if pool:
-        _pooled(frame, curve, by, phase, draws, _warnings(runs) if json else None)
-        if not json:
-            say_warnings_of(*runs)
+        _pooled(frame, curve, by, phase, draws, runs, json=json)
         return
     with _refits(executor) as refit:
 
@@ -130,11 +133,13 @@ def fit(
     # The plot shows one curve per series.
     picture = _picture(runs[0], frame, fits, phase, plot) if by == By.series else None
     if json:
-        told = {"warnings": _warnings(runs)}
+        told = {"warnings": [*_differences(opened), *_warnings(runs)]}
         output.print_json(reports | told | ({"plot": str(picture)} if picture else {}))
         return
     for line in lines:
         typer.echo(line)
+    for warning in _differences(opened):
+        typer.echo(warning)
     for run in opened:
         for warning in filter(None, (run.warning(), _drift(run.folder))):
             typer.echo(warning)
@@ -180,8 +185,8 @@ def _fitted(
             forms = choose_form(episodes.n, episodes.success, episodes.cluster, over=episodes.over)
             chosen = forms.best.name if forms.identified else "exponential"
             extra["forms"] = forms.report()
-            fitted_next = "" if forms.identified else f"; fitted next is the {chosen}"
-            lines += [f"{name}, curves compared:", forms.table(), f"{name}: {forms.sentence()}{fitted_next}"]
+            instead = "" if forms.identified else f"; the {chosen} is fitted instead"
+            lines += [f"{name}, curves compared:", forms.table(), f"{name}: {forms.sentence()}{instead}"]
         fits[name] = fitted = fit_episodes(episodes, CURVES[chosen])
         lines.append(f"{name}: {fitted.sentence()}")
         if threshold is not None and fitted.identified:
@@ -192,12 +197,36 @@ def _fitted(
     return lines, reports, fits
 
 
+_EXTENT = frozenset(
+    {
+        *("suite.seed", "suite.world", "suite.count", "run.samples", "learning.stop", "learning.stop.when"),
+        *("learning.arms", "learning.replicates", "learning.worlds", "learning.rounds", "learning.order"),
+        *("model.name", "model.adapter", "model.merge", "learning.adapters"),
+    }
+)
+"""Fields in which runs of one curve may differ: how much was run, and the weights, which have curves of their own."""
+
+
+def _differences(opened: "Sequence[OpenRun]") -> "Iterator[str]":
+    """A line for each further run whose settings differ from those of the first, since one curve is fitted to both."""
+    first, *others = opened
+    for other in others:
+        fields = [name for name, *_ in config_differences(first.manifest, other.manifest) if name not in _EXTENT]
+        if fields:
+            told = ", ".join(fields[:_NAMED]) + (f" and {len(fields) - _NAMED} more" if len(fields) > _NAMED else "")
+            yield f"{first.folder} and {other.folder} differ in {told}, but share their curves; fit each alone"
+
+
+_NAMED = 5
+
+
 def _warnings(runs: list[Path]) -> list[str]:
     return [f"{run}: {warning}" for run, warning in warnings_of_runs(*runs)]
 
 
-def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int, warnings: list[str] | None) -> None:
-    """Prints the pooled curves; with `warnings`, as JSON."""
+def _pooled(
+    frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int, runs: list[Path], *, json: bool
+) -> None:
     from hermes_lab.analysis.curves import CURVES
     from hermes_lab.analysis.fitting.fit import fit_series
     from hermes_lab.analysis.fitting.forms import MIN_RUNS
@@ -207,10 +236,10 @@ def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int,
         raise ConfigError("--pool: all groups share one form; choose it with --curve")
     pooled = pool_series(frame, CURVES[curve], by=by.value, phase=phase.value)
     alone = fit_series(frame, CURVES[curve], by=by.value, phase=phase.value, draws=draws)
-    if warnings is not None:
+    if json:
         reports = {name: fitted.report() for name, fitted in alone.items()}
         groups = {name: found.report() for name, found in pooled.items()}
-        output.print_json(reports | {"warnings": warnings, "pooled": groups})
+        output.print_json(reports | {"warnings": _warnings(runs), "pooled": groups})
         return
     for series, found in pooled.items():
         typer.echo(f"{series}: {found.sentence()}")
@@ -218,6 +247,7 @@ def _pooled(frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int,
             own = alone[f"{series}, {group.name}"]
             stands_alone = own.identified and own.runs >= MIN_RUNS
             typer.echo(f"  {group.name}: {own.sentence() if stands_alone else group.sentence()}")
+    say_warnings_of(*runs)
 
 
 def _picture(run: Path, frame: "pd.DataFrame", fits: dict[str, "Fit"], phase: Phase, plot: Path | None) -> Path:

@@ -21,13 +21,17 @@ def primary_of(config: RunConfig, lanes: Sequence[Lane], weights: Sequence[str])
     """
     learning, lane = config.learning, lanes[0]
     question, before, after = _question(learning.arms, weights)
+    if not question:
+        if learning.stop.when != "never":
+            raise ConfigError(f"{_when(config)}: there is nothing to compare; give two learning.arms")
+        return None
     # Replicates that differ only in task order share their tasks.
     shared = learning.order != "drawn" and learning.replicates > 1
     over = over_of(learning.worlds, learning.worlds * learning.replicates, shared=shared)
     heldout = sum(map(len, lane.heldout))
     tasks = heldout or sum(map(len, lane.rounds))
     per_unit = learning.replicates if over == "worlds" else 1
-    primary = question and Primary(
+    primary = Primary(
         question=question,
         before=before,
         after=after,
@@ -43,8 +47,8 @@ def primary_of(config: RunConfig, lanes: Sequence[Lane], weights: Sequence[str])
         stop=learning.stop.when,
     )
     if learning.stop.when != "never":
-        _refuse_stop(primary or None, config)
-    return primary or None
+        _refuse_stop(primary, config)
+    return primary
 
 
 def _question(arms: Sequence[str], weights: Sequence[str]) -> tuple[str, str, str]:
@@ -58,16 +62,19 @@ def _question(arms: Sequence[str], weights: Sequence[str]) -> tuple[str, str, st
     return "", "", ""
 
 
-def _refuse_stop(primary: Primary | None, config: RunConfig) -> None:
-    when = f"learning.stop.when={config.learning.stop.when}"
-    if primary is None:
-        raise ConfigError(f"{when}: there is nothing to compare; give two learning.arms")
+def _when(config: RunConfig) -> str:
+    return f"learning.stop.when={config.learning.stop.when}"
+
+
+def _refuse_stop(primary: Primary, config: RunConfig) -> None:
+    """Raises `ConfigError` for a comparison that cannot be looked at early."""
+    when = _when(config)
     if len(config.learning.adapters) > 1:
         raise ConfigError(f"{when}: only arms can be compared early; use one adapter")
     if not primary.sequential:
         raise ConfigError(
-            f"{when}: needs 6 independent units: raise learning.worlds to 6 or more, or, with the order `drawn`, "
-            "learning.replicates"
+            f"{when}: needs at least 6 independent worlds or lanes: raise learning.worlds to 6 or more, or, with the "
+            "order `drawn`, learning.replicates"
         )
     if primary.effect == 0:
         raise ConfigError(f"{when}: set learning.expect.effect, the effect to look for")
@@ -84,12 +91,12 @@ def analysis_of(primary: Primary | None) -> str:
             "either": "a difference is shown or the expected effect is excluded",
         }
         return (
-            f"looked at after every {primary.over.removesuffix('s')}, in their order, and ended once "
-            f"{ends[primary.stop]}; test of sign flips of whole {primary.over} that is valid at any look, two-sided at "
-            "5 %, with a 95 % confidence sequence"
+            f"an anytime-valid sign-flip test of whole {primary.over} after each {primary.over.removesuffix('s')}, in "
+            "order, two-sided at 5 %, with its 95 % confidence sequence; the experiment ends once "
+            f"{ends[primary.stop]}"
         )
     units = "tasks" if primary.over == "tasks" else f"whole {primary.over}"
-    return f"one look at the end: the mid-p test that flips the signs of {units}, two-sided at 5 %, with its interval"
+    return f"one mid-p sign-flip test of {units} at the end, two-sided at 5 %, with its 95 % interval"
 
 
 def units_at_once(lanes: Sequence[Lane], units: int, concurrency: int) -> int:

@@ -1,4 +1,5 @@
-"""Schedules rollouts: a fixed number of slots; a free slot goes to the lane in the lowest round, or the lowest unit."""
+"""Schedules rollouts: a fixed number of slots; a free slot goes to the lane in the lowest round (with a stopping rule,
+of the lowest unit)."""
 
 from collections import Counter
 from heapq import heapify, heappop, heappush

@@ -11,7 +11,7 @@ from hermes_lab.runners.engine.registration import units_at_once
 
 
 class Stopping:
-    """The stopping rule of a run. Rollouts in flight are finished and kept, and count in no unit that decided."""
+    """The stopping rule of a run. Rollouts in flight at the decision are finished and kept, but do not count."""
 
     def __init__(self, primary: Primary) -> None:
         self._monitor = Monitor(primary)
@@ -28,9 +28,9 @@ class Stopping:
 
     @property
     def progress(self) -> str:
-        """`7 of 20 worlds are compared`."""
+        """`7 of 20 worlds compared`."""
         primary = self._monitor.primary
-        return f"{self._monitor.units} of {primary.units} {primary.over} are compared"
+        return f"{self._monitor.units} of {primary.units} {primary.over} compared"
 
     def at_once(self, lanes: Sequence[Lane], concurrency: int) -> int:
         """The number of units that run at the same time, as `units_at_once`."""

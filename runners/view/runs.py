@@ -53,7 +53,6 @@ class Runs:
             finished = sum(number for outcome, number in counts.items() if outcome != "errored")
             wanted = manifest.wanted if manifest else 0
             done = reader.complete and finished >= wanted
-            ended = "ended early" if reader.complete and not done and reader.stopped() else "incomplete"
             model = (manifest.config.get("model") or {}).get("name", "") if manifest else ""
             rows.append(
                 {
@@ -68,7 +67,7 @@ class Runs:
                     "judged": finished - counts.get("not judged", 0),
                     "damaged": reader.damaged,
                     "running": len(running) if state == "running" else 0,
-                    "state": state or ("finished" if done else ended if reader.complete else "reading"),
+                    "state": state or _state(reader, done=done),
                 }
             )
         return rows
@@ -78,6 +77,15 @@ class Runs:
         names = {_name(self.root, folder): folder for folder in found}
         self._readers = {name: self._readers.get(name) or RunReader(folder) for name, folder in names.items()}
         self._looked = time.monotonic()
+
+
+def _state(reader: RunReader, *, done: bool) -> str:
+    """The state of a run that no process writes to."""
+    if not reader.complete:
+        return "reading"
+    if done:
+        return "finished"
+    return "ended early" if reader.stopped() else "incomplete"
 
 
 def _name(root: Path, folder: Path) -> str:

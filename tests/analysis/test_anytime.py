@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from hermes_lab.analysis.stats.anytime import (
-    EARLIEST,
     ENOUGH,
     bets_for,
     log_evidence,
@@ -40,7 +39,7 @@ def test_looking_after_every_unit_errs_in_5_of_100_experiments_at_most(sizes: li
 
 
 def test_nothing_is_shown_before_the_sixth_unit() -> None:
-    sums = np.full(EARLIEST, 1e6)
+    sums = np.full(6, 1e6)
     evidence = np.exp(log_evidence(sums, BETS))
     assert evidence[-2] == pytest.approx(16)
     assert evidence[-1] == pytest.approx(32)

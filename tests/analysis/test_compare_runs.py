@@ -181,8 +181,8 @@ def test_arms_that_are_compared_as_one_are_named(write_run: WriteRun) -> None:
         return write_run(episodes, name, command="learn")
 
     a, b = with_arms("a", 3), with_arms("b", 9)
-    assert "; over the arms off, placebo together (--arms compares one)" in verdict(a, b).sentence
-    assert compare_runs(a, b, "off").together == ""
+    assert "; the arms off, placebo are pooled (--arms compares one)" in verdict(a, b).sentence
+    assert compare_runs(a, b, "off").pooled == ""
     assert compare_runs(a, b).flips is None
 
 

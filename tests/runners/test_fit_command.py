@@ -1,6 +1,8 @@
 """`hermes-lab fit` on runs whose curves are known."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -103,7 +105,7 @@ def test_threshold_is_told_where_the_curve_is_identified(run: Path) -> None:
 def test_best_shows_the_forms_and_whether_one_is_told(run: Path) -> None:
     out = fit(run, "--curve", "best")
     assert out.startswith("skills off, curves compared:\nform ")
-    assert "skills off: form undecided: no form beats a constant; fitted next is the exponential" in out
+    assert "skills off: form undecided: no form beats a constant; the exponential is fitted instead" in out
 
 
 def test_named_curve_is_fitted(run: Path) -> None:
@@ -178,3 +180,17 @@ def test_a_bootstrap_on_a_cluster_has_the_numbers_of_one_here(run: Path) -> None
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
     asked = ("--json", "--draws", "900", "--threshold", "0.7")
     assert json.loads(fit(run, *asked, "--executor", "ray")) == json.loads(fit(run, *asked))
+
+
+def test_runs_with_other_settings_that_share_a_curve_are_named(run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    for path in (other / "episodes").glob("*.jsonl"):
+        path.write_text(re.sub('"started_at":"[^"]*"', '"started_at":"2027-01-01T00:00:00Z"', path.read_text()))
+    manifest = json.loads((other / "run.json").read_text())
+    manifest["config"]["agent"]["max_iterations"] = 3
+    manifest["config"]["suite"]["seed"] = 5
+    (other / "run.json").write_text(json.dumps(manifest))
+    said = f"{run} and {other} differ in agent.max_iterations, but share their curves; fit each alone"
+    assert said in fit(run, str(other), "--draws", "0").splitlines()
+    assert said in json.loads(fit(run, str(other), "--draws", "0", "--json"))["warnings"]

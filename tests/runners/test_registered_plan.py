@@ -60,7 +60,7 @@ def test_the_plan_says_what_is_compared_and_how_and_was_there_before_the_first_e
     assert primary is not None
     assert (primary.question, primary.before, primary.after) == ("skills", "off", "on")
     assert (primary.over, primary.units, primary.pairs, primary.phase) == ("worlds", 6, 2, "learn")
-    assert plan.analysis.startswith("one look at the end: the mid-p test that flips the signs of whole worlds")
+    assert plan.analysis.startswith("one mid-p sign-flip test of whole worlds at the end, two-sided at 5 %")
     assert plan.episodes == 36
     first = min(episode.started_at for episode in read_attempts(whole, Episode))
     assert plan.registered_at[:19] <= first[:19]
@@ -90,7 +90,7 @@ def test_compare_says_which_comparison_was_registered_and_what_is_exploratory(wh
     skills, contents = lab("compare", whole).stdout, lab("compare", whole, "--arms", "placebo,on").stdout
     assert "registered before the first episode (20" in skills
     assert "over 6 worlds of 2 pairs" in skills
-    assert "registered analysis: one look at the end: the mid-p test" in skills
+    assert "registered analysis: one mid-p sign-flip test" in skills
     assert "exploratory, since not registered: all other arms, metrics and parts" in skills
     assert "at any look" not in skills  # the run is finished
     assert "exploratory: the registered comparison is off -> on (" in contents
@@ -142,7 +142,7 @@ def test_a_run_under_way_has_a_verdict_that_may_be_looked_at_or_none(tmp_path: P
     assert lab(*shape, "-c", "budget.tasks=20", "--out", out).returncode == 3
     said = lab("compare", out).stdout
     assert said.startswith(
-        "not measured: no world is complete yet (20 of 64 episodes), and a test now would not be valid"
+        "not measured: no world is complete yet (20 of 64 episodes), and a test at this point would not be valid"
     )
     assert ", p = " not in said
     assert not json.loads(lab("compare", out, "--json").stdout)["verdict"]["shown"]
@@ -190,7 +190,7 @@ def test_a_stopped_experiment_says_so_everywhere(stopped: Path) -> None:
     assert headline.interval == found.interval
     backwards = library.compare(stopped, arms=("on", "off"))
     assert (backwards.p_value, backwards.difference) == (found.p_value, -(found.difference or 0))
-    assert "p and interval ignore that" not in str(backwards)
+    assert "do not account for" not in str(backwards)
     page = library.report(stopped).read_text()
     assert "a difference is shown" in page
     assert "Registered before the first episode" in page
@@ -214,6 +214,16 @@ def test_other_comparisons_of_a_stopped_experiment_say_that_they_ignore_it(stopp
     said = lab("compare", out).stdout
     assert "exploratory: the run was rescored after its plan was registered" in said
     assert "is not finished" not in said
+
+
+def test_a_curve_of_a_stopped_experiment_leaves_out_the_lanes_that_it_cut_short(stopped: Path) -> None:
+    every = library.load(stopped)
+    reached = every.groupby("lane")["experience"].max()
+    assert reached.min() < reached.max()  # some were
+    for fit in library.fit(stopped, draws=0).values():
+        assert fit.counts.n_N.tolist() == [0, 1, 2, 3]
+    found = json.loads(lab("fit", stopped, "--json", "--draws", "0").stdout)
+    assert found["skills on"]["episodes"] == 4 * int((reached[reached.index.str.startswith("on-")] == 3).sum())
 
 
 def test_a_stopping_rule_without_its_plan_is_an_error(stopped: Path, tmp_path: Path) -> None:
@@ -253,10 +263,13 @@ def test_whole_worlds_run_in_their_order(stopped: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (["learning.worlds=5"], "needs 6 independent units: raise learning.worlds to 6 or more"),
+        (["learning.worlds=5"], "needs at least 6 independent worlds or lanes: raise learning.worlds to 6 or more"),
         (["learning.arms=[on]"], "there is nothing to compare; give two learning.arms"),
         (["learning.expect.effect=0"], "set learning.expect.effect, the effect to look for"),
-        (["learning.worlds=3", "learning.replicates=2", "learning.order=random"], "needs 6 independent units"),
+        (
+            ["learning.worlds=3", "learning.replicates=2", "learning.order=random"],
+            "needs at least 6 independent worlds or lanes",
+        ),
     ],
 )
 def test_a_stopping_rule_that_cannot_work_is_refused(tmp_path: Path, fields: list[str], message: str) -> None:
@@ -271,8 +284,8 @@ def test_the_plan_says_what_early_looks_cost_and_when_they_come_too_late() -> No
     said = lab(*STOP, "--plan").stdout
     assert "power with early looks: 0." in said
     assert "worlds have power 0.8" in said
-    assert "analysis: looked at after every world, in their order, and ended once a difference is shown" in said
+    assert "analysis: an anytime-valid sign-flip test of whole worlds after each world, in order" in said
     assert "run at once" not in said
     wide = lab(*STOP, "-c", "run.concurrency=64", "--plan").stdout
     assert "warning: 16 of 16 worlds run at once (run.concurrency is 64)" in wide
-    assert "analysis: one look at the end" in lab(*SMALL, "--plan").stdout
+    assert "analysis: one mid-p sign-flip test of tasks at the end" in lab(*SMALL, "--plan").stdout

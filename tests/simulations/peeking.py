@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hermes_lab.analysis.stats.anytime import ENOUGH, bets_for, log_evidence, rejected
 from hermes_lab.analysis.stats.paired import LEVEL, FloatArray, Integers, change_interval
-from hermes_lab.analysis.stats.power import _flip_p_values
+from hermes_lab.analysis.stats.power import flip_p_values
 
 DIFFICULTY = 1.2
 BASELINE = 0.5
@@ -78,7 +78,7 @@ def planned_effect(design: Design, draw: np.random.Generator) -> float:
     low, high = 0.01, 0.48
     for _ in range(10):
         middle = (low + high) / 2
-        shown = (_flip_p_values(sums_of(design, middle, 4000, draw)) < LEVEL).mean()
+        shown = (flip_p_values(sums_of(design, middle, 4000, draw)) < LEVEL).mean()
         low, high = (middle, high) if shown < 0.8 else (low, middle)
     return middle
 
@@ -100,7 +100,7 @@ def row_of(design: Design, count: int, seed: int = 0) -> Row:
     twice = first_hit(log_evidence(sums_of(design, most, some, draw), bets))
     at_plan = first_hit(log_evidence(planned, bets))
     needed = float(np.quantile(at_plan, 0.8, method="inverted_cdf"))
-    fixed = np.stack([_flip_p_values(null[:, :looked]) for looked in range(1, worlds + 1)], axis=1)
+    fixed = np.stack([flip_p_values(null[:, :looked]) for looked in range(1, worlds + 1)], axis=1)
     sizes = np.full(worlds, float(design.tasks))
     hopeless = [short_of(each, sizes, bets, effect).mean() for each in (null[:some], planned[:, :worlds])]
     return Row(
@@ -155,7 +155,7 @@ def mixed_rows(count: int, tasks: int = 12, seed: int = 0) -> Iterator[str]:
             sums = draw.binomial(tasks, rates) - draw.binomial(tasks, kind.base, (count, worlds))
             sizes, bets = np.full(worlds, float(tasks)), bets_for(0.5, 0.2)
             shown = float((first_hit(log_evidence(sums, bets)) <= worlds).mean())
-            fixed = float((_flip_p_values(sums) < LEVEL).mean())
+            fixed = float((flip_p_values(sums) < LEVEL).mean())
             missed = rejected(sums, sizes, bets, kind.mean)
             alone = np.mean([_covers(each, tasks, kind.mean) for each in sums[:1000]])
             cells = [f"{worlds}", str(kind), f"{100 * shown:.1f} %", f"{100 * fixed:.1f} %"]
