@@ -1,5 +1,6 @@
 """The interfaces between components. Each has two real implementations, or one and a shipped test double."""
 
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -42,6 +43,54 @@ class ExecResult(NamedTuple):
     exit_code: int
     timed_out: bool
     truncated: bool
+
+
+class Process(Protocol):
+    """A program running in a sandbox, with pipes."""
+
+    async def send(self, data: bytes) -> None:
+        """Writes to its stdin. Raises `SandboxError` if it has ended or closed it."""
+        ...
+
+    async def close_stdin(self) -> None:
+        """Closes its stdin."""
+        ...
+
+    async def receive(self) -> bytes:
+        """The next bytes of its stdout; empty once it has ended or closed it, and everything was received."""
+        ...
+
+    def errors(self) -> str:
+        """The last kilobytes of its stderr so far, and the limits of the sandbox for which it may have been killed."""
+        ...
+
+    async def wait(self) -> int:
+        """Waits until it has ended. Returns its exit status, 128 + n after signal n."""
+        ...
+
+    async def kill(self) -> None:
+        """Kills it and its process group, and closes the pipes; if a command runs, once that has ended. No effect if it
+        has ended."""
+        ...
+
+
+class Home(Protocol):
+    """Access to a writable home from outside the sandbox. Symbolic links are never followed. Calls block."""
+
+    def read(self, path: str, limit: int) -> bytes:
+        """See `Workspace.read`."""
+        ...
+
+    def write(self, path: str, data: bytes) -> None:
+        """See `Workspace.write`."""
+        ...
+
+    def files(self, below: str = "") -> list[str]:
+        """The paths of the regular files below a folder, relative to it; empty if there is no such folder.
+
+        Raises `ToolError` for too many files, or folders nested too deep.
+        """
+        ...
 
 
 class Workspace(Protocol):
@@ -98,6 +147,33 @@ class Sandbox(Workspace, Protocol):
 
     async def unpack(self, data: bytes) -> None:
         """Fills an empty workspace from an archive of `pack`. No command may have run yet."""
+        ...
+
+    async def start(self, command: Sequence[str], environment: Mapping[str, str], workdir: str = "") -> Process:
+        """Starts a program with pipes; it runs beside other ones and beside commands, and ends with the sandbox.
+
+        `environment` is its whole environment; `workdir` is empty for the workspace. A start waits until a running
+        command has ended. While a `fresh` command runs, the program is frozen. A command that does not exist is started
+        too, and exits with 127. Raises `SandboxError` if it cannot be started.
+        """
+        ...
+
+    async def listen(self, port: int) -> socket.socket:
+        """A listening TCP socket for programs inside, who reach it at 127.0.0.1:`port`; it is served outside.
+
+        Without a network of its own, as with backend `local`, the sandbox picks a free port: see `getsockname`. Raises
+        `SandboxError`.
+        """
+        ...
+
+    @property
+    def home(self) -> Home:
+        """Access to the writable home from outside, if the sandbox has one (`hermes_lab.sandbox.extras`)."""
+        ...
+
+    @property
+    def seen_home(self) -> str:
+        """The home's path as seen by programs."""
         ...
 
     def sibling(self) -> "Sandbox":

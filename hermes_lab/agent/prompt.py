@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from hermes_lab.models.hermes_format import render_tools
+from hermes_lab.sandbox.workspace import WORKSPACE
 from hermes_lab.skills.library import index
-from hermes_lab.types import Skill
+from hermes_lab.types import Root, Skill
 from hermes_lab.types.trajectory import ToolFormat
 
 Profile = Literal["full", "compact"]
@@ -40,7 +41,10 @@ you never claim a result that you have not seen."""
 PLACE = """\
 # Where you are
 Your working folder is {workspace}; relative paths begin there. You have a Linux shell of your own{isolation}. What \
-you start in the background ends with the task. Nothing but the files of the working folder outlives it."""
+you start in the background ends with the task. {kept}"""
+
+KEPT = "Nothing but the files of the working folder outlives it."
+KEPT_OF_ROOT = "You are root, and what you change elsewhere counts too."
 
 WORK = """\
 # How to work
@@ -99,6 +103,7 @@ def system_prompt(
     background: Sequence[str] = (),
     profile: Profile = "full",
     isolated: bool = True,
+    root: Root | None = None,
 ) -> str:
     """Assembles the system prompt.
 
@@ -107,13 +112,15 @@ def system_prompt(
     the index omits. In the text format the full prompt ends with a reminder of how to write a call.
 
     `isolated` is False if commands run on the host: the working folder then differs every time, and is not named.
+    `root` is that of the task.
     """
-    workspace = "/app/data" if isolated else "the current directory"
+    place = root.workdir if root else str(WORKSPACE)
+    workspace, kept = place if isolated else "the current directory", KEPT_OF_ROOT if root else KEPT
     if profile == "compact":
         parts = [COMPACT.format(workspace=workspace)]
     else:
         isolation = ", without a network" if isolated else ""
-        parts = [IDENTITY, PLACE.format(workspace=workspace, isolation=isolation), WORK, *_guidance(schemas)]
+        parts = [IDENTITY, PLACE.format(workspace=workspace, isolation=isolation, kept=kept), WORK, *_guidance(schemas)]
     if tool_format == "hermes" and profile == "compact":
         parts.append(_compact_tools(schemas))
     elif tool_format == "hermes":

@@ -5,8 +5,10 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 
+from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox import launch
 from hermes_lab.sandbox.descendants import children, descendants
+from hermes_lab.sandbox.folders import EpisodeFolders, open_root
 from hermes_lab.sandbox.piped import PipedSandbox, gone
 from hermes_lab.sandbox.spawn import Piped
 
@@ -31,13 +33,24 @@ class BubblewrapSandbox(PipedSandbox):
         total = 0
         if (pid := self.process_1()) is not None:
             for name in _SCRATCH:
+                if self.root is not None and self.root.workdir == f"/{name}":
+                    continue  # it is the workspace, on a disk
                 with suppress(OSError):
                     status = os.statvfs(f"/proc/{pid}/root/{name}")
                     total += (status.f_blocks - status.f_bfree) * status.f_frsize
         return total
 
     def _launch(self) -> Piped:
-        return launch.start(self.folders, self.config)
+        return launch.start(self.folders, self.config, self.extras, self.root)
+
+    def _network_of(self) -> int:
+        if (pid := self.process_1()) is None:
+            raise SandboxError("sandbox: it was killed")
+        return pid
+
+    def _open_folders(self) -> EpisodeFolders:
+        folders = super()._open_folders()
+        return folders if self.root is None else folders._replace(root=open_root(self.owner))
 
     async def _kill(self, started: Piped) -> None:
         """Kills process 1, and thereby every process of its namespace; bwrap exits afterwards."""

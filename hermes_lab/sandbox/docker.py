@@ -6,23 +6,26 @@ import signal
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Self
 
 from hermes_lab.config.schema import SandboxConfig
-from hermes_lab.errors import SandboxError
+from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.sandbox import launch
 from hermes_lab.sandbox.descendants import descendants
 from hermes_lab.sandbox.docker_attach import Attached
 from hermes_lab.sandbox.docker_engine import OWNER_LABEL, engine, explained, in_thread, owner
 from hermes_lab.sandbox.docker_seccomp import seccomp_profile
+from hermes_lab.sandbox.extras import HOME, NOTHING_MORE, ROOTED_HOME, Extras
 from hermes_lab.sandbox.folders import EpisodeFolders, harness_folder, remove_tree
 from hermes_lab.sandbox.warm import WarmSandbox
-from hermes_lab.sandbox.workspace import SKILLS, WORKSPACE
+from hermes_lab.sandbox.workspace import ROOTED_SKILLS, SKILLS, WORKSPACE, WorkspaceFolder
+from hermes_lab.types import Root
 
 _TMP_MB, _SHM_MB = 256, 64
 _ROOTS = "/run/hermes-lab"  # a folder accessible only to root, in which the exchange folder is mounted
 _EXCHANGE = f"{_ROOTS}/exchange"
+_NOBODYS = 65533  # a uid that no command has
 
 
 class DockerSandbox(WarmSandbox):
@@ -41,23 +44,34 @@ class DockerSandbox(WarmSandbox):
         "crowded": "[background processes filled the limit of {config.processes} processes, and were killed]",
     }
 
-    def __init__(self, config: SandboxConfig) -> None:
-        super().__init__(config)
+    def __init__(self, config: SandboxConfig, extras: Extras = NOTHING_MORE, root: Root | None = None) -> None:
+        super().__init__(config, extras, root)
+        if root is not None and os.geteuid() != 0:
+            raise ConfigError(
+                "sandbox.backend: docker runs a task's own image only for root, who can remove the files that its root"
+                " leaves in the workspace"
+            )
         self._attached: Attached | None = None
 
     async def __aenter__(self) -> Self:
         self._client = await in_thread(engine)
         return await super().__aenter__()
 
+    @property
+    def owner(self) -> int | None:
+        """As in other sandboxes, but root where the commands are."""
+        return super().owner if self.root is None else 0
+
     def processes(self) -> Sequence[int]:
         """See `WarmSandbox.processes`; empty if they are not visible."""
+        return descendants(self._pid) if self._is_there() else ()
+
+    def _is_there(self) -> bool:
+        """Whether process 1 lives, and its pid is not another process's by now."""
         try:
-            is_ours = (
-                self._id in Path(f"/proc/{self._pid}/cgroup").read_text()
-            )  # and not another process that reuses the pid
+            return self._id in Path(f"/proc/{self._pid}/cgroup").read_text()
         except OSError:
-            return ()
-        return descendants(self._pid) if is_ours else ()
+            return False
 
     def scratch_bytes(self) -> int:
         """Always 0: the container's memory limit covers /tmp too."""
@@ -68,8 +82,23 @@ class DockerSandbox(WarmSandbox):
         """The container's name, from the harness's folder and the episode's."""
         return "-".join(self.folders.exchange.parts[-3:-1])
 
+    @property
+    def home(self) -> WorkspaceFolder:
+        """See `Sandbox.home`."""
+        if self.root is None or self.folders.home is None:
+            return super().home
+        return WorkspaceFolder(self.folders.home, None, ROOTED_HOME)
+
+    def _network_of(self) -> int:
+        if not self._is_there():
+            raise SandboxError("sandbox: it was killed")
+        return int(self._pid)
+
     def _open_folders(self) -> EpisodeFolders:
-        return _make_folders()
+        folders = _make_folders(home=self.extras.home)
+        if self.root is not None and folders.home:  # its commands are root, without the right to write others' files
+            os.chown(folders.home, 0, 0)
+        return folders
 
     def _open_exchange(self) -> Path:
         return _make_exchange()
@@ -80,7 +109,9 @@ class DockerSandbox(WarmSandbox):
     def _launch(self) -> None:
         """Creates and starts the container. Attaches before the start, so that no output is missed. Blocks."""
         with explained(self.config.image):
-            told = _container(self._client, self.folders, self.config)
+            told = _container(self._client, self.folders, self.config, self.extras)
+            if self.root is not None:
+                told |= _rooted(self._client, told["host_config"], self.folders, self.root, self.extras)
             self._id = self._client.create_container(name=self._name, **told)["Id"]
             self._run_container()
 
@@ -101,6 +132,10 @@ class DockerSandbox(WarmSandbox):
     def _send(self, line: bytes) -> None:
         assert self._attached is not None
         self._attached.send(line)
+
+    def _replies(self) -> int:
+        assert self._attached is not None
+        return self._attached.fileno()
 
     async def _line(self) -> list[str]:
         assert self._attached is not None
@@ -155,16 +190,16 @@ class DockerSandbox(WarmSandbox):
         remove_tree(self.folders.exchange.parent)  # contains the workspace too, except for a sibling
 
 
-def _make_folders() -> EpisodeFolders:
+def _make_folders(*, home: bool) -> EpisodeFolders:
     """Creates an episode's folders inside one accessible only to this user."""
     exchange = _make_exchange()
-    workspace, skills = exchange.with_name("workspace"), exchange.with_name("skills")
-    for folder in (workspace, skills):
+    workspace, skills, own = (exchange.with_name(name) for name in ("workspace", "skills", "home"))
+    for folder in (workspace, skills, *([own] if home else [])):
         folder.mkdir()
         folder.chmod(0o755)
         if (uid := launch.owner()) is not None:
             os.chown(folder, uid, uid)
-    return EpisodeFolders(workspace, exchange, skills)
+    return EpisodeFolders(workspace, exchange, skills, own if home else None)
 
 
 def _make_exchange() -> Path:
@@ -183,7 +218,7 @@ def _script() -> str:
     return Path(__file__).with_name("docker_session.sh").read_text()
 
 
-def _container(client: Any, folders: EpisodeFolders, config: SandboxConfig) -> dict[str, Any]:
+def _container(client: Any, folders: EpisodeFolders, config: SandboxConfig, extras: Extras) -> dict[str, Any]:
     """The arguments of `create_container`."""
     from docker.types import LogConfig, Mount, Ulimit
 
@@ -197,6 +232,7 @@ def _container(client: Any, folders: EpisodeFolders, config: SandboxConfig) -> d
             Mount(str(WORKSPACE), str(folders.workspace), type="bind"),
             Mount(str(SKILLS), str(folders.skills), type="bind", read_only=True),
             Mount(_EXCHANGE, str(folders.exchange), type="bind"),
+            *_extra_mounts(folders, extras, HOME),
         ],
         tmpfs={_ROOTS: "mode=700,size=64k", "/tmp": f"exec,nosuid,nodev,mode=1777,size={tmp}m"},
         shm_size=f"{shm}m",
@@ -225,4 +261,39 @@ def _container(client: Any, folders: EpisodeFolders, config: SandboxConfig) -> d
         "stdin_open": True,
         "host_config": host_config,
         "use_config_proxy": False,  # proxies in ~/.docker/config.json may contain passwords
+    }
+
+
+def _extra_mounts(folders: EpisodeFolders, extras: Extras, home: PurePosixPath) -> list[Any]:
+    """The mounts of a program: its installation, and its home."""
+    from docker.types import Mount
+
+    installed = [Mount(str(path), str(path), type="bind", read_only=True) for path in extras.installed]
+    return [*installed, *([Mount(str(home), str(folders.home), type="bind")] if folders.home else [])]
+
+
+def _rooted(client: Any, host: dict[str, Any], folders: EpisodeFolders, root: Root, extras: Extras) -> dict[str, Any]:
+    """What differs in a container for a task with a root of its own: its commands are root, and may write anywhere.
+
+    They have no capability, so the exchange folder lies below a folder of nobody's, which process 1 alone may enter.
+    What the image has in the working directory is copied into the workspace, as the engine does for new volumes.
+    """
+    from docker.types import DriverConfig, Mount
+
+    local = DriverConfig("local", {"type": "none", "o": "bind", "device": str(folders.workspace)})
+    mounts = [
+        Mount(root.workdir, None, type="volume", driver_config=local),
+        Mount(str(ROOTED_SKILLS), str(folders.skills), type="bind", read_only=True),
+        Mount(_EXCHANGE, str(folders.exchange), type="bind"),
+        *_extra_mounts(folders, extras, ROOTED_HOME),
+    ]
+    tmpfs = {**host["Tmpfs"], _ROOTS: f"mode=700,size=64k,uid={_NOBODYS},gid={_NOBODYS}"}
+    capabilities = [*host["CapAdd"], "DAC_OVERRIDE"]
+    changed = {"ReadonlyRootfs": False, "Mounts": mounts, "Tmpfs": tmpfs, "CapAdd": capabilities}
+    limits = host["PidsLimit"] - 1
+    return {
+        "host_config": client.create_host_config() | host | changed,
+        "command": ["0", "0", str(limits)],
+        "working_dir": root.workdir,
+        "environment": {"HOME": "/root", "LANG": "C.UTF-8", **root.environment},
     }

@@ -27,6 +27,10 @@ class Attached:
         """The stderr output, on one line."""
         return " ".join(self._errors.decode(errors="replace").split())
 
+    def fileno(self) -> int:
+        """The descriptor of the connection."""
+        return self._socket.fileno()
+
     def send(self, data: bytes) -> None:
         """Writes to stdin; a few bytes, so it never blocks."""
         self._socket.sendall(data)

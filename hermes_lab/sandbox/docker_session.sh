@@ -1,6 +1,7 @@
 # Process 1 of a container: runs one command at a time for as long as the episode lives.
 #
-# stdin    a line for every command to run; the line `alone` stops all background processes meanwhile
+# stdin    a line for every command to run; the line `alone` stops all background processes meanwhile. `start N` starts
+#          a program with pipes beside the commands, `end PID` kills one
 # stdout   its exit status, a line; after it `oom` where memory ran out, `crowded` where processes did before it
 # SIGUSR1  kill the command that runs now
 # $1 $2    uid and gid of the commands
@@ -34,6 +35,22 @@ start() {
   BASH_ENV=/dev/fd/198 exec setpriv "${owner[@]}" "${nothing[@]}" bash -c "$1" bash
 }
 
+# A program with pipes. Its pid, which is that of its process group, the word `open` once it has its pipes, and its exit
+# status go to a pipe; what waits for it is a fork of this shell, with its privileges.
+launch() {
+  echo 1000 >"/proc/$BASHPID/oom_score_adj"
+  exec 196>"$exchange/$number.status" </dev/null >/dev/null || exit 126 # gives up those of process 1
+  IFS= read -r -d '' command <"$exchange/$number.command"
+  echo "$BASHPID" >&196
+  (
+    exec <"$exchange/$number.in" >"$exchange/$number.out" 2>"$exchange/$number.err" || exit 126
+    echo open >&196
+    exec 196>&-
+    exec setpriv "${owner[@]}" "${nothing[@]}" bash -c "$command" bash
+  )
+  echo "$?" >&196
+}
+
 # What fills the process limit in the background would keep the next command from starting: it is ended. A command
 # needs two places, for itself and for what it starts.
 make_room() {
@@ -62,7 +79,20 @@ type -P setpriv >/dev/null || missing=setpriv
 [[ $missing ]] && { echo "it has no $missing" >&2; exit 1; }
 echo ready
 exec 2>/dev/null
-while read -r how; do
+while read -r how number; do
+  case $how in
+  start)
+    make_room
+    set -m
+    launch &
+    set +m
+    continue
+    ;;
+  end)
+    kill -KILL -- "-$number"
+    continue
+    ;;
+  esac
   IFS= read -r -d '' command <"$exchange/command"
   make_room
   [[ $how == alone ]] && kill -STOP -1

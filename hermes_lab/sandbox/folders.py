@@ -21,6 +21,8 @@ import anyio.to_thread
 
 _PREFIX = "hermes-lab-"
 _LOCK = "lock"
+ROOT_LAYERS = ("upper", "work", "usr", "usr-work")
+"""What overlays of / and /usr write to, each with the folder that the kernel needs beside it."""
 _FEW = 64  # files that are unlinked in the event loop's thread
 _DEEP = 50  # levels that are removed in-process
 
@@ -29,18 +31,30 @@ _idle: dict[tuple[Path, int | None, str], list[Path]] = {}
 
 
 class EpisodeFolders(NamedTuple):
-    """The folders of an episode: its workspace, the session's exchange folder, and the folder that commands see
-    read-only at `SKILLS`. The latter two are reused by later episodes."""
+    """The folders of an episode: its workspace, the session's exchange folder, the folder that commands see read-only
+    at `SKILLS`, and the home of programs, if there is one. Exchange and skills are reused by later episodes. `root`
+    holds what a task with a root of its own writes outside its workspace."""
 
     workspace: Path
     exchange: Path
     skills: Path
+    home: Path | None = None
+    root: Path | None = None
 
 
-def open_folders(owner: int | None) -> EpisodeFolders:
-    """Creates a workspace, owned by `owner` (uid and gid) if given."""
+def open_folders(owner: int | None, *, home: bool = False) -> EpisodeFolders:
+    """Creates a workspace, and a home if wanted, owned by `owner` (uid and gid) if given."""
     workspace = _make(harness_folder(owner) / str(next(_numbers)), owner)
-    return EpisodeFolders(workspace, open_exchange(owner), _open("skills", owner))
+    own = _make(workspace.with_name(f"home-{workspace.name}"), owner) if home else None
+    return EpisodeFolders(workspace, open_exchange(owner), _open("skills", owner), own)
+
+
+def open_root(owner: int | None) -> Path:
+    """Creates the folder for what is written to the root, with a part for / and one for /usr."""
+    root = _make(harness_folder(owner) / f"root-{next(_numbers)}", owner)
+    for name in ROOT_LAYERS:
+        _make(root / name, owner)
+    return root
 
 
 def open_exchange(owner: int | None) -> Path:
@@ -53,12 +67,16 @@ def open_exchange(owner: int | None) -> Path:
 
 
 async def close_folders(folders: EpisodeFolders, owner: int | None) -> None:
-    """Removes the workspace. Requires that every process of the episode is gone."""
+    """Removes the workspace and the home. Requires that every process of the episode is gone."""
     close_exchange(folders.exchange, owner)
     if os.listdir(folders.skills):  # noqa: PTH208
         await anyio.to_thread.run_sync(remove_tree, folders.skills)
         _make(folders.skills, owner)
     _close("skills", folders.skills, owner)
+    if folders.home:
+        await anyio.to_thread.run_sync(remove_tree, folders.home)
+    if folders.root is not None:
+        await anyio.to_thread.run_sync(remove_tree, folders.root)
     if not _remove_few(folders.workspace):
         await anyio.to_thread.run_sync(remove_tree, folders.workspace)
 

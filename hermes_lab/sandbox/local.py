@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,6 +11,8 @@ import anyio
 
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
+from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
+from hermes_lab.sandbox.network import listen_here
 from hermes_lab.sandbox.piped import PipedSandbox, gone
 from hermes_lab.sandbox.shell import session
 from hermes_lab.sandbox.spawn import Piped, spawn
@@ -35,13 +38,13 @@ class LocalSandbox(PipedSandbox):
     and killed at the end. Raises `ConfigError` without `allow_local`.
     """
 
-    def __init__(self, config: SandboxConfig) -> None:
+    def __init__(self, config: SandboxConfig, extras: Extras = NOTHING_MORE) -> None:
         if not config.allow_local:
             raise ConfigError(
                 "sandbox.backend: local runs the agent's commands as you, with your files and network; "
                 "to allow that set sandbox.allow_local=true, otherwise use sandbox.backend=bubblewrap"
             )
-        super().__init__(config)
+        super().__init__(config, extras)
 
     @property
     def owner(self) -> int | None:
@@ -57,6 +60,22 @@ class LocalSandbox(PipedSandbox):
     def seen_skills(self) -> str:
         """The folder itself, which commands can write to."""
         return str(self.folders.skills)
+
+    @property
+    def seen_home(self) -> str:
+        """The folder itself."""
+        return str(self.folders.home)
+
+    async def listen(self, port: int) -> socket.socket:
+        """See `Sandbox.listen`. Any process of this machine can reach it, at a port of its own."""
+        del port
+        return listen_here(0)
+
+    def _network_of(self) -> int:
+        return os.getpid()
+
+    def _marks(self) -> Mapping[str, str]:
+        return {_MARK: self._mark}
 
     def process_1(self) -> int | None:
         """The shell itself, a child of the harness."""
@@ -80,7 +99,8 @@ class LocalSandbox(PipedSandbox):
         environment: Mapping[str, str] = inherited | {"HOME": self.seen_workspace, _MARK: self._mark}
         exchange = os.open(self.folders.exchange, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            started = spawn(["/bin/bash", *session(exchange, self.config, processes="hard")], environment, [exchange])
+            arguments = session(exchange, self.config, processes="hard", address_space=self.extras.address_space)
+            started = spawn(["/bin/bash", *arguments], environment, [exchange])
         except OSError as error:
             raise SandboxError(f"sandbox: /bin/bash cannot be started: {error.strerror}") from None
         finally:

@@ -131,7 +131,7 @@ class Meter:
             watch.full_at = -_SLACK
         elif size > watch.full_at + _SLACK:
             watch.full_at = size
-            self._kill(key, sandbox, f"[killed: {too_large(config)}]", full=True)
+            self._kill(key, sandbox, f"[killed: {too_large(sandbox)}]", full=True)
         if not pids and not sandbox.busy:
             self._watches.pop(key, None)
             if sandbox.busy or sandbox.since != began:  # a new command began meanwhile
@@ -155,9 +155,10 @@ _meter = Meter()
 watch, forget = _meter.watch, _meter.forget
 
 
-def too_large(config: SandboxConfig) -> str:
-    """The message for a full workspace."""
-    return f"the workspace is larger than {config.disk_mb} MB"
+def too_large(sandbox: Metered) -> str:
+    """The message for a full workspace, with which a home counts."""
+    what = "the workspace and the home are" if sandbox.folders.home else "the workspace is"
+    return f"{what} larger than {sandbox.config.disk_mb} MB"
 
 
 def memory_bytes(pids: Sequence[int], scratch: int, limit: int) -> int:

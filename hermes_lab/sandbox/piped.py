@@ -12,9 +12,11 @@ from anyio.lowlevel import RunVar
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox import launch
+from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
 from hermes_lab.sandbox.folders import EpisodeFolders, close_exchange, close_folders, open_exchange, open_folders
 from hermes_lab.sandbox.spawn import Piped
 from hermes_lab.sandbox.warm import WarmSandbox
+from hermes_lab.types import Root
 
 _READY = b"ready\n"
 _turn: RunVar[anyio.Semaphore] = RunVar("_turn")
@@ -37,8 +39,8 @@ class PipedSandbox(WarmSandbox):
     _kill_seconds = 5.0
     _appended = True
 
-    def __init__(self, config: SandboxConfig) -> None:
-        super().__init__(config)
+    def __init__(self, config: SandboxConfig, extras: Extras = NOTHING_MORE, root: Root | None = None) -> None:
+        super().__init__(config, extras, root)
         self._piped: Piped | None = None
         self._said = b""
 
@@ -55,7 +57,7 @@ class PipedSandbox(WarmSandbox):
         """Its host pid; None if it is gone."""
 
     def _open_folders(self) -> EpisodeFolders:
-        return open_folders(self.owner)
+        return open_folders(self.owner, home=self.extras.home)
 
     def _open_exchange(self) -> Path:
         return open_exchange(self.owner)
@@ -74,6 +76,10 @@ class PipedSandbox(WarmSandbox):
     def _send(self, line: bytes) -> None:
         assert self._piped is not None
         os.write(self._piped.stdin, line)
+
+    def _replies(self) -> int:
+        assert self._piped is not None
+        return self._piped.stdout
 
     async def _line(self) -> list[str]:
         """The next line; process 1 writes each with a single call."""

@@ -6,20 +6,23 @@ from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox.backends import open_sandbox
+from hermes_lab.types import Root
 
 
-async def probe(config: SandboxConfig | None = None) -> None:
+async def probe(config: SandboxConfig | None = None, root: Root | None = None) -> None:
     """Starts a sandbox of the configured backend and tries to escape; for `local` only that commands run.
 
-    Raises `SandboxError` if it does not start or isolate, `ConfigError` if it is not allowed.
+    `root`: that of a task. Raises `SandboxError` if it does not start or isolate, `ConfigError` if it is not allowed.
     """
     config = config or SandboxConfig()
-    async with open_sandbox(config) as sandbox:
+    async with open_sandbox(config, root=root) as sandbox:
         ran = await sandbox.exec("true")
         if ran.exit_code != 0:
             raise SandboxError(f"sandbox: commands do not run: {ran.output.strip() or ran.exit_code}")
         if config.backend != "local":
             await _must_isolate(sandbox)
+            if root is None:
+                await _must_fail(sandbox, "touch /usr/.hermes-lab", "the system is writable")
 
 
 async def _must_isolate(sandbox: Sandbox) -> None:
@@ -27,7 +30,6 @@ async def _must_isolate(sandbox: Sandbox) -> None:
         port = server.getsockname()[1]
         await _must_fail(sandbox, f"exec 9<>/dev/tcp/127.0.0.1/{port}", "the host's network is reachable")
     await _must_fail(sandbox, "cat /etc/shadow", "/etc/shadow is readable")
-    await _must_fail(sandbox, "touch /usr/.hermes-lab", "the system is writable")
     await _must_fail(sandbox, "cat /proc/1/environ >/dev/null", "process 1 is open to commands")
 
 

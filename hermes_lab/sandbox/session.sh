@@ -1,10 +1,12 @@
 # The functions of a warm session's process 1, which runs one command at a time for as long as the episode lives.
 #
-# stdin    a line for every command to run; the line `alone` stops all other processes meanwhile
-# stdout   its exit status, a line
+# stdin    a line for every command to run; the line `alone` stops all other processes meanwhile. `start N` starts a
+#          program with pipes beside the commands, `end PID` kills one
+# stdout   a command's exit status, a line
 # SIGUSR1  kill the command that runs now
 # $1       descriptor of the exchange folder, which no path inside a sandbox reaches
 # $2 $3 $4 limits of a command: kB of memory, processes, kB of one file
+# $5       limit of a program: kB of memory
 #
 # A command is a fork of this shell, which costs a third of starting another. What keeps commands from its descriptors:
 # its binary may be executed but not read, so the kernel lets no process without privilege trace it or open what is
@@ -12,7 +14,7 @@
 
 begin() {
   exec 197<&"$1" # whatever its number was: 198 and 199 are those of a command
-  folder=197 exchange=/proc/self/fd/197 memory=$2 processes=$3 file=$4 how='' job='' status=''
+  folder=197 exchange=/proc/self/fd/197 memory=$2 processes=$3 file=$4 program=$5 how='' number='' job='' status=''
   local fd
   for fd in /proc/self/fd/*; do # such as those that the harness itself inherited
     ((${fd##*/} < 3 || ${fd##*/} == folder)) || eval "exec ${fd##*/}<&-"
@@ -24,7 +26,7 @@ begin() {
 }
 
 next() {
-  read -r how || return
+  read -r how number || return
   [[ $how != alone ]] || kill -STOP -1
   set -m # the command leads a process group of its own
 }
@@ -37,9 +39,29 @@ enter() {
   eval "exec $folder<&-"
   set +m
   ulimit -c 0 -v "$memory" -u "$processes" -f "$file"
-  unset -v folder exchange memory processes file how job status
-  unset -f begin next enter finish
+  unset -v folder exchange memory processes file program how number job status
+  unset -f begin next enter launch finish
   SECONDS=0
+}
+
+# In the fork: a program with pipes. Its pid, which is that of its process group, the word `open` once it has its pipes,
+# and its exit status go to a pipe; what waits for it is a fork of process 1, too.
+launch() {
+  set +m
+  exec 196>"$exchange/$number.status" </dev/null >/dev/null || exit 126 # gives up those of process 1
+  IFS= read -r -d '' BASH_EXECUTION_STRING <"$exchange/$number.command"
+  echo "$BASHPID" >&196
+  (
+    exec <"$exchange/$number.in" >"$exchange/$number.out" 2>"$exchange/$number.err" || exit 126
+    echo open >&196
+    exec 196>&-
+    eval "exec $folder<&-"
+    ulimit -c 0 -v "$program" -u "$processes" -f "$file"
+    unset -v folder exchange memory processes file program how number job status
+    unset -f begin next enter launch finish
+    eval "$BASH_EXECUTION_STRING"
+  )
+  echo "$?" >&196
 }
 
 finish() {

@@ -13,7 +13,8 @@ _SUID_DUMPABLE = Path("/proc/sys/fs/suid_dumpable")
 # On one line, so that the lines of a command count from 1; at top level, so that a command is not in a function.
 _MAIN = (
     'eval "$1"; shift; begin "$@"; set --; '
-    'while next; do (enter; . /proc/self/fd/198; eval "$BASH_EXECUTION_STRING") & finish; done'
+    'while next; do case $how in start) launch & set +m;; end) kill -KILL -- "-$number";; '
+    '*) (enter; . /proc/self/fd/198; eval "$BASH_EXECUTION_STRING") & finish;; esac; done'
 )
 
 
@@ -40,9 +41,11 @@ def unreadable_bash() -> int:
     return fd
 
 
-def session(exchange: int, config: SandboxConfig, *, processes: str = "") -> list[str]:
+def session(exchange: int, config: SandboxConfig, *, processes: str = "", address_space: bool = True) -> list[str]:
     """The arguments of process 1; see `session.sh`."""
-    limits = (str(config.memory_mb * 1024), processes or str(config.processes), str(config.file_mb * 1024))
+    memory = str(config.memory_mb * 1024)
+    program = memory if address_space else "hard"  # the harness's own limit, which usually is none
+    limits = (memory, processes or str(config.processes), str(config.file_mb * 1024), program)
     return ["-c", _MAIN, "bash", _functions(), str(exchange), *limits]
 
 

@@ -1,11 +1,13 @@
 """A sandbox with a warm shell as process 1: what all backends share, with hooks for their differences."""
 
+import asyncio
 import signal
+import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import ClassVar, Self
 
 import anyio
@@ -17,8 +19,12 @@ from hermes_lab.protocols import ExecResult
 from hermes_lab.sandbox import launch, meter
 from hermes_lab.sandbox.archive import pack, unpack
 from hermes_lab.sandbox.exchange import Exchange
+from hermes_lab.sandbox.extras import HOME, NOTHING_MORE, ROOTED_HOME, Extras
 from hermes_lab.sandbox.folders import EpisodeFolders
-from hermes_lab.sandbox.workspace import SKILLS, WORKSPACE, WorkspaceFolder
+from hermes_lab.sandbox.network import listen_inside
+from hermes_lab.sandbox.process import SandboxProcess
+from hermes_lab.sandbox.workspace import ROOTED_SKILLS, SKILLS, WORKSPACE, WorkspaceFolder
+from hermes_lab.types import Root
 
 _TIMED_OUT = 124  # the exit code of timeout(1)
 _SMALL_OUTPUT = 1_000_000
@@ -44,8 +50,13 @@ class WarmSandbox(ABC):
     _limit_notices: ClassVar[Mapping[str, str]] = {}
     """The notice for each limit reported by process 1, formatted with the `config`."""
 
-    def __init__(self, config: SandboxConfig) -> None:
+    def __init__(self, config: SandboxConfig, extras: Extras = NOTHING_MORE, root: Root | None = None) -> None:
         self.config = config
+        self.extras = extras
+        self.root = root
+        self._programs: list[SandboxProcess] = []
+        self._started = 0
+        self._ended = False
         self._lock = anyio.Lock()
         self._notices: list[str] = []
         self._full = False
@@ -96,7 +107,9 @@ class WarmSandbox(ABC):
 
     def disk_bytes(self) -> int:
         """Disk usage of the episode's commands, including their current output. Blocks."""
-        return sum(map(meter.workspace_bytes, (self.folders.workspace, self.folders.exchange)))
+        folders = self.folders
+        written = (folders.workspace, folders.exchange, folders.root, folders.home)
+        return sum(meter.workspace_bytes(folder) for folder in written if folder is not None)
 
     @property
     def owner(self) -> int | None:
@@ -106,12 +119,23 @@ class WarmSandbox(ABC):
     @property
     def seen_workspace(self) -> str:
         """The workspace's path as seen by commands."""
-        return str(WORKSPACE)
+        return self.root.workdir if self.root else str(WORKSPACE)
 
     @property
     def seen_skills(self) -> str:
         """See `Sandbox.seen_skills`."""
-        return str(SKILLS)
+        return str(ROOTED_SKILLS if self.root else SKILLS)
+
+    @property
+    def seen_home(self) -> str:
+        """See `Sandbox.seen_home`."""
+        return str(ROOTED_HOME if self.root else HOME)
+
+    @property
+    def home(self) -> WorkspaceFolder:
+        """See `Sandbox.home`."""
+        assert self.folders.home is not None, "the sandbox was opened without a home"
+        return WorkspaceFolder(self.folders.home, self.owner, PurePosixPath(self.seen_home))
 
     async def __aenter__(self) -> Self:
         try:
@@ -119,8 +143,9 @@ class WarmSandbox(ABC):
         except OSError as error:
             raise SandboxError(f"sandbox: cannot create the episode's folder: {error}") from None
         try:
-            self._workspace = WorkspaceFolder(self.folders.workspace, self.owner)
-            self._skills = WorkspaceFolder(self.folders.skills, self.owner, SKILLS)
+            seen = PurePosixPath(self.root.workdir) if self.root else WORKSPACE
+            self._workspace = WorkspaceFolder(self.folders.workspace, self.owner, seen)
+            self._skills = WorkspaceFolder(self.folders.skills, self.owner, ROOTED_SKILLS if self.root else SKILLS)
             self._exchange = Exchange(self.folders.exchange, self.seen_workspace, appended=self._appended)
             await self._start()
             await self._be_ready()
@@ -136,11 +161,16 @@ class WarmSandbox(ABC):
             for sibling in tuple(self._siblings):
                 await sibling.__aexit__()
             meter.forget(self)
+            self._ended = True
+            for program in self._programs:
+                program.close()
             await self._end()
 
     def sibling(self) -> Self:
         """See `Sandbox.sibling`. Memory and process limits are separate; the workspace limit is shared."""
-        sibling = type(self)(self.config)
+        if self.root is not None:
+            raise SandboxError("sandbox: a task with a system of its own has no second sandbox over it")
+        sibling = type(self)(self.config, self.extras)
         sibling._host = self
         return sibling
 
@@ -166,7 +196,7 @@ class WarmSandbox(ABC):
     async def write(self, path: str, data: bytes) -> None:
         """See `Workspace.write`. Raises `ToolError` if the workspace is over its size limit."""
         if await self._is_full():
-            raise ToolError(f"{path}: {meter.too_large(self.config)}; remove files first")
+            raise ToolError(f"{path}: {meter.too_large(self)}; remove files first")
         await self._workspace.write_async(path, data)
         meter.watch(self)
 
@@ -187,10 +217,13 @@ class WarmSandbox(ABC):
         """See `Workspace.exec`. `workdir` applies to this command only; a killed command leaves no state.
 
         If the episode hit a limit, such as `memory_mb` or `disk_mb`, the last line of the output says so; if the
-        background did, that of the next command. Raises `ToolError` for a command that bash cannot run, `SandboxError`
-        if the sandbox has died.
+        background did, that of the next command that is not `fresh`. Raises `ToolError` for a command that bash cannot
+        run, `SandboxError` if the sandbox has died.
         """
         async with self._lock:
+            earlier: list[str] = []
+            if fresh:  # what the agent's processes hit does not belong into a verifier's output
+                earlier, self._notices = self._notices, []
             try:
                 self._exchange.ask(command, workdir, fresh, full=await self._is_full())
                 self.busy, self.since = True, time.monotonic()
@@ -202,21 +235,59 @@ class WarmSandbox(ABC):
                     output = await anyio.to_thread.run_sync(self._exchange.answer, self.config.output_chars)
                 else:
                     output = self._exchange.answer(self.config.output_chars)
+                notices = [*(self._limit_notices[limit].format(config=self.config) for limit in met), *self._notices]
+                self._notices = []
             except OSError as error:
                 raise SandboxError(f"sandbox: {error}") from None
             finally:
                 self.busy = False
                 self._exchange.clear()
+                self._notices = [*earlier, *self._notices]
         text = output.text
-        if met or self._notices:
-            notices = [*(self._limit_notices[limit].format(config=self.config) for limit in met), *self._notices]
+        if notices:
             text = "\n".join([*([text.removesuffix("\n")] if text else []), *notices, ""])
-            self._notices.clear()
         return ExecResult(text, _TIMED_OUT if timed_out else int(status), timed_out, output.truncated)
+
+    async def start(self, command: Sequence[str], environment: Mapping[str, str], workdir: str = "") -> SandboxProcess:
+        """See `Sandbox.start`. Memory and process limits are those of commands, but see `Extras.address_space`."""
+        async with self._lock:
+            if self._ended:
+                raise SandboxError("sandbox: it has ended")
+            self._started += 1
+            program = SandboxProcess(self.folders.exchange, self._started, self._send)
+            self._programs = [each for each in self._programs if not each.ended]
+            self._programs.append(program)
+            loop, replies = asyncio.get_running_loop(), self._replies()
+            loop.add_reader(replies, program.close)  # process 1 says nothing to a start: it has ended
+            try:
+                await program.begin(command, {**self._marks(), **environment}, workdir or self.seen_workspace)
+            finally:
+                loop.remove_reader(replies)
+        self.since = time.monotonic()
+        meter.watch(self)
+        return program
+
+    @abstractmethod
+    def _replies(self) -> int:
+        """The descriptor from which replies of process 1 are read."""
+
+    def _marks(self) -> Mapping[str, str]:
+        """Variables by which the backend knows its processes."""
+        return {}
+
+    async def listen(self, port: int) -> socket.socket:
+        """See `Sandbox.listen`."""
+        return await listen_inside(self._network_of(), port)
+
+    @abstractmethod
+    def _network_of(self) -> int:
+        """The host pid of a process in the sandbox's network. Raises `SandboxError` if the sandbox was killed."""
 
     def exceeded(self, notice: str, *, full: bool) -> None:
         """Called by the meter, from any thread: it killed what ran, or found the workspace `full`."""
         self._full = self._full or full
+        for program in self._programs:
+            program.exceeded(notice)
         if notice not in self._notices:
             self._notices.append(notice)
 

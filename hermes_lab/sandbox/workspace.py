@@ -16,12 +16,16 @@ WORKSPACE = PurePosixPath("/app/data")
 """The workspace's path as seen by the agent; relative paths start here."""
 SKILLS = PurePosixPath("/app/skills")
 """The path of files provided by the harness, read-only for commands."""
+ROOTED_SKILLS = PurePosixPath("/opt/hermes-lab/provided")
+"""As `SKILLS`, in a task with a root of its own, whose working directory may be /app."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # so that a FIFO does not block
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SMALL = 1 << 18  # bytes up to which files are read or written in the event loop's thread
 _LONGEST_PATH = 4096
+_MOST_FILES = 10_000
+_DEEPEST = 50
 _HOST_FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EROFS}
 
 
@@ -55,6 +59,28 @@ class WorkspaceFolder:
             self.write(path, data)
         else:
             await anyio.to_thread.run_sync(self.write, path, data)
+
+    def files(self, below: str = "") -> list[str]:
+        """The regular files below a folder: see `hermes_lab.protocols.Home.files`."""
+        found: list[str] = []
+        with _explained(below):
+            try:
+                folder = self._folder(below)
+            except FileNotFoundError:
+                return found
+            _list(folder, "", found)
+        return sorted(found)
+
+    def _folder(self, path: str) -> int:
+        """A descriptor of a folder."""
+        here = os.open(self._root, _FOLDER)
+        for name in components(path, self._seen) if path else ():
+            try:
+                inner = os.open(name, _FOLDER, dir_fd=here)
+            finally:
+                os.close(here)
+            here = inner
+        return here
 
     @contextmanager
     def opened(self, path: str) -> Iterator[int]:
@@ -115,6 +141,25 @@ class WorkspaceFolder:
     def _hand_over(self, fd: int) -> None:
         if self._owner is not None:
             os.fchown(fd, self._owner, self._owner)
+
+
+def _list(folder: int, at: str, found: list[str], depth: int = 0) -> None:
+    """Adds the regular files below an open folder, which is closed."""
+    try:
+        if depth > _DEEPEST:
+            raise ToolError(f"{at}: folders are nested deeper than {_DEEPEST}")
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                path = f"{at}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    with suppress(FileNotFoundError, NotADirectoryError):  # removed meanwhile
+                        _list(os.open(entry.name, _FOLDER, dir_fd=folder), f"{path}/", found, depth + 1)
+                elif entry.is_file(follow_symlinks=False):
+                    found.append(path)
+                if len(found) > _MOST_FILES:
+                    raise ToolError(f"{at or 'the folder'}: more than {_MOST_FILES} files")
+    finally:
+        os.close(folder)
 
 
 def components(path: str, below: PurePosixPath = WORKSPACE) -> tuple[str, ...]:

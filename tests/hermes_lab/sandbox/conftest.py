@@ -11,6 +11,7 @@ from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
+from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
 
 
 class Backend(NamedTuple):
@@ -19,9 +20,9 @@ class Backend(NamedTuple):
     name: str
     config: SandboxConfig
 
-    def open(self, **limits: int) -> Sandbox:
+    def open(self, extras: Extras = NOTHING_MORE, **limits: int) -> Sandbox:
         """A sandbox with these limits in place of the usual ones."""
-        return open_sandbox(self.config.model_copy(update=limits))
+        return open_sandbox(self.config.model_copy(update=limits), extras)
 
 
 @pytest.fixture(params=["bubblewrap", "docker", "local"])

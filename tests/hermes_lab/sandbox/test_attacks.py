@@ -2,6 +2,7 @@
 control: there the attack works, so it is one."""
 
 import platform
+import shlex
 import socket
 import subprocess
 import sys
@@ -14,8 +15,9 @@ import anyio
 import pytest
 
 from hermes_lab.errors import ToolError
-from hermes_lab.protocols import ExecResult, Sandbox
+from hermes_lab.protocols import ExecResult, Process, Sandbox
 from hermes_lab.sandbox import launch
+from hermes_lab.sandbox.extras import Extras
 
 pytestmark = pytest.mark.anyio
 SECRET = "hunter2-of-the-host"
@@ -194,6 +196,65 @@ async def test_an_attack_fails_and_without_isolation_it_does_not(name: str, back
         result = await sandbox.exec("python3 attack.py", timeout=30)
     assert not result.timed_out
     assert attack.succeeded(host, result) == expected, result
+
+
+async def test_no_program_with_pipes_comes_through_either(backend: Any, host: Host) -> None:
+    """What needs no limits, tried by programs beside a home and a socket; `local` is tried above."""
+    async with backend.open(Extras(home=True, address_space=False)) as sandbox:
+        with await sandbox.listen(8000):
+            for name, attack in ATTACKS.items():
+                if attack.limits or backend.name == "local":
+                    continue
+                await sandbox.write("attack.py", host.script(attack.script).encode())
+                said = await _said(await sandbox.start(["python3", "attack.py"], {"PATH": "/usr/bin:/usr/local/bin"}))
+                assert not attack.succeeded(host, ExecResult(said, 0, False, False)), name
+
+
+async def _said(process: Process) -> str:
+    output = b""
+    with anyio.fail_after(30):
+        while data := await process.receive():
+            output += data
+        await process.wait()
+    return output.decode()
+
+
+ON_THE_EXCHANGE = {
+    "descriptors of what waits for it": f"import os; os.listdir(f'/proc/{{os.getppid()}}/fd'); {_WIN}",
+    "memory of what waits for it": f"import os; open(f'/proc/{{os.getppid()}}/environ').read(); {_WIN}",
+    "the folder of its pipes": f"import os; os.listdir(os.path.dirname(os.readlink('/proc/self/fd/0'))); {_WIN}",
+    "the folder above a pipe": "import os; os.stat('/proc/self/fd/0/..')",
+    "a command of process 1": f"""
+import os
+for pid in {{1, os.getppid()}}:
+    for fd in range(256):
+        try: os.listdir(f"/proc/{{pid}}/fd/{{fd}}"); {_WIN}
+        except OSError: pass
+""",
+}
+
+
+@pytest.mark.parametrize("name", ON_THE_EXCHANGE)
+async def test_a_program_does_not_reach_what_the_harness_and_process_1_share(name: str, backend: Any) -> None:
+    async with backend.open() as sandbox:
+        script = ON_THE_EXCHANGE[name]
+        direct = await _said(await sandbox.start(["python3", "-c", script], {"PATH": "/usr/bin:/usr/local/bin"}))
+        below = await sandbox.start(["bash", "-c", f"python3 -c {shlex.quote(script)}"], {"PATH": "/usr/bin"})
+        assert (WON in direct) == (backend.name == "local" and "above" not in name)
+        if backend.name != "local":
+            assert WON not in await _said(below)
+
+
+async def test_a_program_cannot_forge_its_status(backend: Any) -> None:
+    if backend.name == "local":
+        return  # nothing is hidden there
+    forge = "for fd in {0..255}; do for pid in 1 $$ $PPID; do { echo 0 >/proc/$pid/fd/$fd; echo 0 >&$fd; } 2>/dev/null"
+    async with backend.open() as sandbox:
+        process = await sandbox.start(["bash", "-c", f"{forge}; done; done; exit 7"], {"PATH": "/usr/bin"})
+        await process.close_stdin()
+        await _said(process)
+        assert await process.wait() == 7
+        assert (await sandbox.exec("exit 5")).exit_code == 5
 
 
 async def _loops(sandbox: Sandbox) -> bool:

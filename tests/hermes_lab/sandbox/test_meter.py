@@ -59,6 +59,7 @@ async def test_a_disk_bomb_in_the_background_is_killed_while_no_command_runs(
         await sandbox.exec(f"({FILL % marker}) &")
         await _noticed(sandbox)
         await eventually(lambda: not is_running(marker))
+        assert (await sandbox.exec("echo judged", fresh=True)).output == "judged\n"
         result = await sandbox.exec("echo next")
         assert (result.output, result.exit_code) == (f"next\n{FULL}\n", 0)
         assert (await sandbox.exec("echo next")).output == "next\n"

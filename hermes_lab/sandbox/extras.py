@@ -1,0 +1,26 @@
+"""What a sandbox can have beyond a workspace, for programs that work in it."""
+
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+HOME = PurePosixPath("/app/home")
+"""The path of the writable home, where there is one."""
+ROOTED_HOME = PurePosixPath("/opt/hermes-lab/home")
+"""The same for a task with a system of its own, whose working directory may be /app."""
+
+
+class Extras(NamedTuple):
+    """What a sandbox has beyond its workspace.
+
+    `installed` are folders and files of this machine that commands see read-only at the same path. `home`: whether
+    there is a writable home, which is removed with the sandbox. `address_space`: whether `memory_mb` limits the address
+    space of each started process, too. Programs in JavaScript reserve far more than they use; for them the meter alone
+    limits the memory that all processes hold together.
+    """
+
+    installed: tuple[Path, ...] = ()
+    home: bool = False
+    address_space: bool = True
+
+
+NOTHING_MORE = Extras()
