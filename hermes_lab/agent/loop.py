@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 import anyio
@@ -11,27 +11,18 @@ import msgspec
 
 from hermes_lab.activity import Activity
 from hermes_lab.agent.compress import Context
+from hermes_lab.agent.endings import final_response, stop_of
 from hermes_lab.agent.repeats import Repeats
 from hermes_lab.agent.tokens import TokenTrace
 from hermes_lab.config.schema import AgentConfig, PriceConfig, RunConfig
 from hermes_lab.errors import ContextFull, ModelError
-from hermes_lab.models.finish import SOUND, Ending, ending_of
 from hermes_lab.models.hermes_format import parse_reply, render_results
-from hermes_lab.models.reasoning import split_reasoning
-from hermes_lab.models.unread import family_of
 from hermes_lab.protocols import ModelClient
 from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Generation, Message, Recorded, Step, ToolCall, ToolResult, Trajectory, Usage
 from hermes_lab.types.trajectory import Budget, StopReason, ToolFormat
 
-_NO_ANSWER: Mapping[Ending, StopReason] = {
-    "length": "length",
-    "content_filter": "filtered",
-    "refusal": "refused",
-    "malformed_call": "unparsed",
-}
-_WITHOUT_ANSWER = frozenset({"empty", "length", "filtered", "refused", "unparsed", "context_full", "failed"})
 _NOT_RUN = "not run: the budget is used up"
 REPLAY_LOG = logging.getLogger("hermes_lab.replay")
 """Logs tool results that differ from the recorded ones during a replay."""
@@ -90,7 +81,7 @@ class Agent:
         try:
             stop = await self._work()
             if isinstance(stop, Generation):
-                return self._classify(stop)
+                return stop_of(stop.message.content, stop.finish_reason, self._tool_names())
             self.messages.append(Message(role="user", content=CONCLUDE))
             last = await self._call_model()
             if calls := last.message.tool_calls:  # servers reject a conversation in which a call has no result
@@ -227,34 +218,9 @@ class Agent:
             steps=tuple(self.steps),
             branches=self._trace.branches(),
             usage=self.usage,
-            final_response=self._final_response(stop),
+            final_response=final_response(self.messages, self.steps, stop, self._tool_names()),
             compressions=tuple(self.context.compressions),
         )
-
-    def _classify(self, reply: Generation) -> StopReason:
-        """Classifies a reply without tool calls: an answer must be complete and contain more than reasoning."""
-        ending = ending_of(reply.finish_reason)
-        if ending in _NO_ANSWER:
-            return _NO_ANSWER[ending]
-        if ending not in SOUND:
-            raise ModelError(f"the reply ended with {reply.finish_reason!r}: this is not the end of a complete reply")
-        if not (answer := split_reasoning(reply.message.content).answer).strip():
-            return "empty"
-        tools = self._tool_names()
-        return "unparsed" if tools and family_of(answer, tools) else "answered"
-
-    def _final_response(self, stop: StopReason) -> str | None:
-        """The final answer without its reasoning. A truncated, empty or tool-calling reply is not a final answer."""
-        last = self.messages[-1]
-        if stop in _WITHOUT_ANSWER or last.role != "assistant" or last.tool_calls:
-            return None
-        if ending_of(self.steps[-1].finish_reason) not in SOUND:
-            return None
-        prompts = (message.content for message in self.messages if message.role in ("system", "user"))
-        answer = split_reasoning(last.content, prompts).answer
-        if not answer.strip() or (self._tool_names() and family_of(answer, self._tool_names())):
-            return None
-        return answer
 
 
 def summariser_of(config: RunConfig, auxiliary: ModelClient | None) -> Summariser | None:

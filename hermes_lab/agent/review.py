@@ -78,7 +78,7 @@ async def review(agent: Agent, toolbox: Toolbox, verdicts: Sequence[Verdict], co
 
 def request(context: ToolContext, verdicts: Sequence[Verdict]) -> str:
     """The review prompt: the outcome, the loaded and the failing skills, and the request."""
-    lines = [_outcome(verdicts)]
+    lines = [outcome_of(verdicts)]
     if context.skills:
         if loaded := sorted(set(context.skills.loaded)):  # sorted: children and parallel calls load in any order
             rejected = verdicts and not verdicts[0].success
@@ -91,7 +91,8 @@ def request(context: ToolContext, verdicts: Sequence[Verdict]) -> str:
     return f"{' '.join(lines)}\n\n{REVIEW_REQUEST}"
 
 
-def _outcome(verdicts: Sequence[Verdict]) -> str:
+def outcome_of(verdicts: Sequence[Verdict]) -> str:
+    """Says in one sentence how the work was received."""
     if not verdicts:
         return "The work is delivered."
     if not verdicts[-1].success:

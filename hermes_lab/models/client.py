@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -12,9 +12,10 @@ from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models.advice import advice
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.overflow import is_overflow
-from hermes_lab.models.refusals import Failed, Refused
+from hermes_lab.models.refusals import Failed, Refused, Rejected
 from hermes_lab.models.wires import Wire
 from hermes_lab.models.wires.chat import ChatWire
+from hermes_lab.models.wires.lessons import TEACHING
 from hermes_lab.models.wires.loose import decode_json
 from hermes_lab.models.wires.sse import events_of, is_stream
 from hermes_lab.types import Generation, Message, ModelIdentity, Usage
@@ -28,6 +29,10 @@ _FILTERED = re.compile(
     re.IGNORECASE,
 )
 """Matches how Azure, OpenAI, DashScope and gateways refuse a prompt caught by their content filter."""
+_OF_THE_REQUEST = TEACHING | {413}
+"""HTTP statuses of refusals that whoever wrote the request may have caused."""
+_OF_THE_ACCOUNT = re.compile(r"credit|billing|quota|api.?key|authenti|permission|model_not_found", re.IGNORECASE)
+"""Matches refusals with these statuses that nobody can avoid by another request."""
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -77,6 +82,41 @@ class EndpointClient:
                 return msgspec.structs.replace(reply, retries=retries) if retries else reply
         raise AssertionError("the last lesson raises")
 
+    async def forward(
+        self,
+        body: Mapping[str, Any],
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        configured: Collection[str],
+        headers: Mapping[str, str],
+    ) -> tuple[Generation, bytes]:
+        """One reply to a request body that somebody else has written, and its bytes; none for a filtered prompt.
+
+        `configured` are the fields of the body that the configuration has set. Raises as `generate`, but `Rejected` for
+        a refusal of the request's form (400, 405, 406, 413, 415, 422) that concerns none of them, nor the account.
+        """
+        if self._still_served:
+            await self._still_served()
+        for lesson in range(_MOST_LESSONS):
+            sent = self._wire.adapted(body)
+
+            def read(content: bytes) -> tuple[Generation, bytes]:
+                return self._read(content, messages, tools), content
+
+            try:
+                (reply, content), retries = await self._endpoint.exchange(
+                    self._wire.path, sent, read, self._check_room, headers
+                )
+            except Refused as error:
+                if error.status == 400 and _FILTERED.search(str(error)):
+                    return Generation(Message(role="assistant", content=""), "content_filter", Usage()), b""
+                if not self._wire.learn(error, sent) or lesson == _MOST_LESSONS - 1:
+                    raise self._blamed(error, {name: sent[name] for name in configured if name in sent}) from None
+            else:
+                return msgspec.structs.replace(reply, retries=retries), content
+        raise AssertionError("the last lesson raises")
+
     async def aclose(self) -> None:
         """Closes the connections."""
         await self._endpoint.aclose()
@@ -112,6 +152,14 @@ class EndpointClient:
             return
         if (answered := reply.get("model")) != adapter:
             raise ModelError(f"the request was for adapter {adapter}, but {answered or 'an unnamed model'} answered")
+
+    def _blamed(self, refused: Refused, configured: Mapping[str, Any]) -> Refused:
+        """`Rejected` if the refused request is to blame, without the fields that the configuration has set."""
+        advised = self._advised(refused, configured)
+        is_ours = advised is not refused or refused.status not in _OF_THE_REQUEST
+        if is_ours or _OF_THE_ACCOUNT.search(str(refused)):
+            return advised
+        return Rejected(str(refused), refused.status, refused.body)
 
     def _advised(self, refused: Refused, body: Mapping[str, Any]) -> Refused:
         hint = advice(refused.status, str(refused), body, self._config, self._endpoint.base_url)

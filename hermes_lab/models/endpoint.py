@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Generic, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
@@ -24,6 +25,7 @@ _FIRST_WAIT, _LONGEST_WAIT, _LONGEST_RETRY_AFTER = 0.5, 8.0, 60.0
 _KEEP_ALIVE = 3.0
 _CONNECT_SECONDS = 30.0
 _LARGEST_BODY = 32 << 20
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 T = TypeVar("T")
@@ -101,29 +103,40 @@ class Endpoint:
 
     async def get(self, path: str) -> Answer[bytes]:
         """Sends a GET request."""
-        return await self._request("GET", path, None, _unread, _let_pass)
+        return await self._request("GET", path, None, _unread, _let_pass, _NO_HEADERS)
 
     async def post(self, path: str, body: object) -> Answer[bytes]:
         """Posts `body` as JSON."""
         return await self.exchange(path, body, _unread)
 
     async def exchange(
-        self, path: str, body: object, read: Callable[[bytes], T], refused: Callable[[Refused], None] | None = None
+        self,
+        path: str,
+        body: object,
+        read: Callable[[bytes], T],
+        refused: Callable[[Refused], None] | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Answer[T]:
-        """Posts `body` as JSON and parses the reply with `read`.
+        """Posts `body` as JSON and parses the reply with `read`. `headers` are sent besides the endpoint's own.
 
         If `read` raises `Failed`, the request is retried like any temporary failure; its other exceptions propagate.
         `refused` is called with every HTTP error first, and may raise a different one.
         """
-        return await self._request("POST", path, msgspec.json.encode(body), read, refused or _let_pass)
+        return await self._request("POST", path, msgspec.json.encode(body), read, refused or _let_pass, headers)
 
     async def _request(
-        self, method: str, path: str, data: bytes | None, read: Callable[[bytes], T], see: Callable[[Refused], None]
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        read: Callable[[bytes], T],
+        see: Callable[[Refused], None],
+        headers: Mapping[str, str],
     ) -> Answer[T]:
         tried = 0
         while True:
             try:
-                return Answer(read(await self._try(method, path, data, see)), tried)
+                return Answer(read(await self._try(method, path, data, see, headers)), tried)
             except Failed as failure:
                 error = _TemporaryError(Failed(self._without_key(str(failure))))
             except _TemporaryError as passing:
@@ -133,11 +146,13 @@ class Endpoint:
             await anyio.sleep(backoff(tried) if error.retry_after is None else error.retry_after)
             tried += 1
 
-    async def _try(self, method: str, path: str, data: bytes | None, see: Callable[[Refused], None]) -> bytes:
+    async def _try(
+        self, method: str, path: str, data: bytes | None, see: Callable[[Refused], None], headers: Mapping[str, str]
+    ) -> bytes:
         url = self.base_url + path + self._query
         try:
             async with self._session.request(
-                method, url, data=data, allow_redirects=False, proxy=self._proxy
+                method, url, data=data, headers=headers, allow_redirects=False, proxy=self._proxy
             ) as response:
                 content = await self._read(response)
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
@@ -150,7 +165,8 @@ class Endpoint:
         status = response.status
         if status < 300:
             return content
-        refused = Refused(f"{self._named}: HTTP {status}: {self._reason(content)}", status)
+        body = self._without_key(content.decode(errors="replace"))
+        refused = Refused(f"{self._named}: HTTP {status}: {self._reason(content)}", status, body)
         if 300 <= status < 400 and (to := response.headers.get("Location")):
             refused = Refused(
                 f"{self._named}: HTTP {status}: it redirects to {self._without_key(to)}; give that address", status

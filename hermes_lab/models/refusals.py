@@ -4,11 +4,17 @@ from hermes_lab.errors import ModelError
 
 
 class Refused(ModelError):
-    """The server answered with the HTTP error `status`; the message is the server's own, on one line."""
+    """The server answered with the HTTP error `status`; the message is the server's own, on one line. `body` is the
+    whole answer, if it is known."""
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, status: int, body: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.body = body
+
+
+class Rejected(Refused):
+    """The server refused a request that somebody else has written, for nothing that the configuration has set."""
 
 
 class Unreachable(ModelError):

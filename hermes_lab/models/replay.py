@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -27,11 +27,14 @@ class ReplayModel:
     reply. Token ids are not replayed.
     """
 
-    def __init__(self, episodes: Iterable[Episode], *, explains: bool = False) -> None:
+    def __init__(
+        self, episodes: Iterable[Episode], *, explains: bool = False, volatile: Callable[[str], str] = str
+    ) -> None:
         """`explains` is for replaying single episodes: it says how a prompt that was not recorded differs, and accepts
         a prompt whose messages were recorded with other tool schemas, which sets `other_tools`. It keeps all messages
-        in memory."""
+        in memory. `volatile` takes from a text what differs between equal runs of a program, such as the day."""
         self.other_tools = False
+        self._volatile = volatile
         self._conversations: list[Sequence[Message]] | None = [] if explains else None
         self._replies: dict[bytes, list[Generation]] = defaultdict(list)
         self._given: dict[bytes, int] = defaultdict(int)
@@ -53,11 +56,11 @@ class ReplayModel:
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
         """The recorded reply."""
         await anyio.lowlevel.checkpoint()
-        key = _key(messages, tools)
+        key = self._key(messages, tools)
         if (
             self._conversations is not None
             and key not in self._replies
-            and (same := _key(messages, ())) in self._replies
+            and (same := self._key(messages, ())) in self._replies
         ):
             self.other_tools, key = True, same
         if not (replies := self._replies.get(key)):
@@ -72,6 +75,11 @@ class ReplayModel:
             return f"turn {len(prompt)}, {prompt[-1].content[:80]!r}"
         nearest = max(self._conversations, key=lambda told: _alike(told, prompt))
         return first_difference(nearest[: len(prompt)], prompt) or f"turn {len(prompt)} was never requested"
+
+    def _key(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> bytes:
+        """A digest of the request as sent to a server."""
+        sent = wire((stripped(message, self._volatile) for message in messages), "native")
+        return hashlib.sha256(_encoder.encode((sent, tools))).digest()
 
     async def aclose(self) -> None:
         """Does nothing."""
@@ -97,13 +105,13 @@ class ReplayModel:
                 reply = Message(role="assistant", content=reply.content, reasoning=reply.reasoning)
             then = _then(messages, step.message, trajectory.stop_reason)
             generation = Generation(reply, step.finish_reason, step.usage, then=then)
-            self._replies[_key(prompt, tools)].append(generation)
+            self._replies[self._key(prompt, tools)].append(generation)
             if tools and self._conversations is not None:
-                self._replies[_key(prompt, ())].append(generation)
+                self._replies[self._key(prompt, ())].append(generation)
         for n, done in enumerate(trajectory.compressions):
             prompt = summary_request(messages, trajectory.compressions[:n], done.start, done.end, done.room)
             summary = Message(role="assistant", content=messages[done.at].content.removeprefix(SUMMARY))
-            self._replies[_key(prompt, ())].append(Generation(summary, "stop", done.usage))
+            self._replies[self._key(prompt, ())].append(Generation(summary, "stop", done.usage))
 
 
 def _then(messages: Sequence[Message], place: int, stop: StopReason) -> Recorded:
@@ -114,9 +122,10 @@ def _then(messages: Sequence[Message], place: int, stop: StopReason) -> Recorded
     return Recorded(tuple(result for message in after for result in message.results), stop if ended else "")
 
 
-def _key(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> bytes:
-    """A digest of the request as sent to a server."""
-    return hashlib.sha256(_encoder.encode((wire(messages, "native"), tools))).digest()
+def stripped(message: Message, volatile: Callable[[str], str]) -> Message:
+    """The message without what is `volatile` in its text."""
+    told = volatile(message.content)
+    return message if told == message.content else msgspec.structs.replace(message, content=told)
 
 
 def first_difference(then: Sequence[Message], now: Sequence[Message]) -> str:

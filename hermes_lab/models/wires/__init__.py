@@ -25,6 +25,10 @@ class Wire(Protocol):
         """Builds a request body. `tools` are OpenAI function schemas."""
         ...
 
+    def adapted(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A body that somebody else has written in this format, as `learn` and the configuration have it."""
+        ...
+
     def read(self, reply: object, sent: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
         """Parses the reply (decoded JSON) to the messages `sent`.
 

@@ -99,6 +99,25 @@ class ChatWire:
                 body["skip_special_tokens"] = False
         return body
 
+    def adapted(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Wire`. A stream is asked for its usage, without which no budget of tokens would end."""
+        sent, dialect = dict(body), self.dialect
+        if self._config.limit_field != "auto" or dialect.limit_field == "max_completion_tokens":
+            for name in ("max_tokens", "max_completion_tokens"):
+                if name in sent and name != dialect.limit_field:
+                    sent[dialect.limit_field] = sent.pop(name)
+        if dialect.stream:
+            sent["stream"] = True
+        if sent.get("stream") and dialect.stream_usage:
+            sent["stream_options"] = {**mapping(sent.get("stream_options")), "include_usage": True}
+        if not dialect.stream_usage:
+            sent.pop("stream_options", None)
+        if not dialect.keeps_special:
+            sent.pop("skip_special_tokens", None)
+        if dialect.unwanted:
+            sent["messages"] = [_without(row, dialect.unwanted) for row in items(sent.get("messages"))]
+        return sent
+
     def learn(self, refused: Refused, body: Mapping[str, Any]) -> bool:
         """See `Wire`."""
         said = str(refused).lower()
@@ -238,11 +257,21 @@ def _refuses(said: str, field: str) -> bool:
 def _returned_fields(body: Mapping[str, Any]) -> set[str]:
     """The names of the fields sent back from earlier replies."""
     names: set[str] = set()
-    for message in body["messages"]:
+    for message in map(mapping, items(body.get("messages"))):
         names |= message.keys() - {"role", "content", "tool_calls", "tool_call_id", "name"}
-        for call in message.get("tool_calls", ()):
-            names |= call.keys() - _OWN_FIELDS
+        for call in items(message.get("tool_calls")):
+            names |= mapping(call).keys() - _OWN_FIELDS
     return names
+
+
+def _without(row: object, unwanted: frozenset[str]) -> object:
+    """A message of a request without fields that the endpoint does not accept back."""
+    if not isinstance(row, Mapping):
+        return row
+    kept = {name: value for name, value in row.items() if name not in unwanted}
+    if calls := items(kept.get("tool_calls")):
+        kept["tool_calls"] = [{n: v for n, v in mapping(call).items() if n not in unwanted} for call in calls]
+    return kept
 
 
 def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:

@@ -25,6 +25,10 @@ class NativeWire(ABC):
     def body(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """See `Wire`."""
 
+    def adapted(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Wire`."""
+        return {**body, "stream": True} if self._fixed.get("stream") else dict(body)
+
     def learn(self, refused: Refused, body: Mapping[str, Any]) -> bool:
         """See `Wire`."""
         if not wants_stream(refused, body):

@@ -1,0 +1,35 @@
+"""Checks before a run whether its agent can work on its tasks."""
+
+from collections.abc import Iterable, Sequence
+
+from hermes_lab.config.schema import Arm, RunConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.harness.installed import find_executable, read_settings
+from hermes_lab.harness.programs import find_program
+from hermes_lab.protocols import Suite
+from hermes_lab.tools.distributions import check_tools
+from hermes_lab.types import Task
+
+
+def check_agent(config: RunConfig, suite: Suite, tasks: Iterable[Task], arms: Sequence[Arm] = ()) -> None:
+    """Raises `ConfigError` for a tool that is not available; with `agent.program`, if it is not installed, or cannot
+    do what the tasks or the `arms` of an experiment need."""
+    agent = config.agent
+    if not agent.program:
+        check_tools(agent)
+        return
+    program = find_program(agent.program)
+    read_settings(program, agent.settings)
+    find_executable(program, agent.at)
+    if any(task.pages for task in tasks):
+        raise ConfigError(
+            f"suite.name: the tasks of {suite.name} have web pages of their own, which only the lab's own loop can "
+            f"search; choose another suite, or leave out agent.program={agent.program}"
+        )
+    if agent.review == "own" and not program.learns:
+        raise ConfigError(f"agent.review: {program.name} does not review its work by itself; use `asked` or `none`")
+    if needing := [arm for arm in arms if arm != "off"] if not program.skills else []:
+        raise ConfigError(
+            f"learning.arms: {program.name} reads no skills, so {', '.join(needing)} cannot differ from off; use "
+            "learning.arms=[off] or another program"
+        )

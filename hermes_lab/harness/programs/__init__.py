@@ -1,0 +1,45 @@
+"""The programs that the lab can run, by name: its own and those of other packages (`hermes_lab.programs`)."""
+
+import difflib
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.harness.program import Program
+
+GROUP = "hermes_lab.programs"
+"""The entry points by which other packages add programs: a name, and a `Program` class."""
+_OWN = {
+    "hermes": "Hermes",
+    "claude": "Claude",
+    "codex": "Codex",
+    "qwen": "Qwen",
+    "opencode": "OpenCode",
+    "mini-swe-agent": "MiniSweAgent",
+}
+
+
+def program_names() -> list[str]:
+    """All names, the lab's own first."""
+    return [*_OWN, *sorted(entry.name for entry in entry_points(group=GROUP) if entry.name not in _OWN)]
+
+
+@cache
+def find_program(name: str) -> Program:
+    """The program of that name. Raises `ConfigError` if there is none, or if another package's cannot be imported."""
+    if name in _OWN:
+        module = import_module(f"{__name__}.{name.replace('-', '_')}")
+        program: Program = getattr(module, _OWN[name])()
+        return program
+    for entry in entry_points(group=GROUP, name=name):
+        try:
+            found = entry.load()()
+        except Exception as error:
+            raise ConfigError(f"agent.program: {name} ({entry.value}) cannot be loaded: {error}") from None
+        if not isinstance(found, Program):
+            raise ConfigError(f"agent.program: {name} ({entry.value}) is not a hermes_lab.harness.program.Program")
+        return found
+    near = difflib.get_close_matches(name, program_names(), n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"agent.program: there is no program {name!r}{meant} (known: {', '.join(program_names())})")

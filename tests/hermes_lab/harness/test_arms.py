@@ -1,0 +1,100 @@
+"""A program in place of the lab's own loop: arms, reviews, records, replay."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from hermes_lab.manifest import read_manifest
+from hermes_lab.runners.cli import app
+from hermes_lab.types import Episode
+
+Experiment = Callable[..., list[Episode]]
+
+
+def outcomes(episodes: list[Episode]) -> dict[str, tuple[bool | None, int]]:
+    return {episode.key: (episode.success, len(episode.verdicts)) for episode in episodes}
+
+
+@pytest.mark.parametrize("program", ["fake", "asked"])
+def test_a_program_that_learns_has_the_outcomes_of_the_own_loop(experiment: Experiment, program: str) -> None:
+    own, theirs = experiment(""), experiment(program, "theirs")
+    assert all(episode.status == "ok" for episode in theirs)
+    assert outcomes(theirs) == outcomes(own)
+    by_arm = {arm: [e.success for e in theirs if e.lane.startswith(arm)] for arm in ("off", "on", "placebo", "oracle")}
+    assert by_arm == {"off": [False] * 3, "on": [False, True, True], "placebo": [False] * 3, "oracle": [True] * 3}
+
+
+def test_skills_are_listed_loaded_and_followed_as_in_the_own_loop(experiment: Experiment) -> None:
+    for own, theirs in zip(experiment(""), experiment("fake", "theirs"), strict=True):
+        assert (theirs.skills.listed, theirs.skills.loaded) == (own.skills.listed, own.skills.loaded)
+        assert [(t.name, t.listed, t.loaded, t.followed) for t in theirs.skills.traces] == [
+            (t.name, t.listed, t.loaded, t.followed) for t in own.skills.traces
+        ]
+
+
+def test_writes_of_its_review_are_the_reviews_and_lead_to_the_same_library(experiment: Experiment) -> None:
+    own, theirs = experiment(""), experiment("fake", "theirs")
+    first = next(e for e in theirs if e.lane.startswith("on") and e.round == 0)
+    assert first.review is not None
+    assert [(write.action, write.origin) for write in first.review.writes] == [("create", "review")]
+    assert first.skills.writes == ()
+    assert [e.skills.snapshot for e in theirs] == [e.skills.snapshot for e in own]
+
+
+def test_without_learning_there_is_no_review(experiment: Experiment) -> None:
+    for program in ("fake", "asked"):
+        episodes = experiment(program, program, learning={"arms": ["off", "oracle"], "heldout": {"tasks": 1}})
+        assert all(episode.review is None for episode in episodes)
+        assert not any("REVIEW" in m.content for e in episodes if e.trajectory for m in e.trajectory.messages)
+
+
+def test_the_record_has_the_program_and_the_whole_conversation(experiment: Experiment, tmp_path: Path) -> None:
+    episodes = experiment(learning={"arms": ["on"], "rounds": 1})
+    manifest = read_manifest(tmp_path / "run")
+    assert manifest.program is not None
+    assert len(manifest.program.digest) == 64
+    (episode,) = episodes
+    assert episode.program == msgspec.structs.replace(manifest.program, requests=episode.program.requests)  # type: ignore[union-attr]
+    assert episode.trajectory is not None
+    assert [m.role for m in episode.trajectory.messages][:4] == ["system", "user", "assistant", "tool"]
+    assert episode.trajectory.messages[1].content == episode.trajectory.messages[1].content.strip()
+    assert episode.trajectory.tools[0]["function"]["name"] == "sh"
+    assert episode.trajectory.final_response == "Done."
+    # A review after each of the two submissions; the first one is kept beside the last.
+    assert len(episode.children) == 1
+    assert episode.review is not None
+
+
+def test_a_program_without_sessions_gets_the_task_again(experiment: Experiment) -> None:
+    (episode,) = experiment("forgetful", learning={"arms": ["off"], "rounds": 1})
+    assert [verdict.success for verdict in episode.verdicts] == [False, True]
+    assert episode.trajectory is not None
+    prompts = [m.content for m in episode.trajectory.messages if m.role == "user"]
+    assert prompts[1].startswith(f"{prompts[0]}\n\nAn earlier attempt was rejected: ")
+
+
+def test_a_side_request_is_a_child(experiment: Experiment) -> None:
+    (episode,) = experiment(agent={"settings": {"fault": "title"}}, learning={"arms": ["off"], "rounds": 1})
+    assert episode.status == "ok"
+    assert episode.trajectory is not None
+    assert episode.trajectory.messages[0].role == "system"
+    assert [child.goal.startswith("A title for: ") for child in episode.children] == [True, True]
+
+
+def test_replay_needs_no_server_and_gives_the_same_messages(experiment: Experiment, tmp_path: Path) -> None:
+    for episode in experiment(learning={"arms": ["on"], "rounds": 2}):
+        done = CliRunner().invoke(app, ["replay", str(tmp_path / "run"), "--episode", episode.key])
+        assert done.exit_code == 0, done.output
+        assert "messages are the same, byte for byte" in done.output
+
+
+def test_its_episodes_are_training_data(experiment: Experiment, tmp_path: Path) -> None:
+    experiment(learning={"arms": ["on"], "rounds": 2})
+    for form in ("openai", "sft", "hermes", "atif"):
+        out = tmp_path / f"{form}.out"
+        done = CliRunner().invoke(app, ["export", str(tmp_path / "run"), "--format", form, "-o", str(out)])
+        assert done.exit_code == 0, done.output
+        assert out.exists()

@@ -1,0 +1,237 @@
+"""What goes wrong with a program and its model: counted as what it is, and never as a score."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
+from typer.testing import CliRunner
+
+import hermes_lab
+from hermes_lab.errors import ConfigError
+from hermes_lab.records import read_episodes
+from hermes_lab.runners.cli import app
+from hermes_lab.types import Episode
+
+Experiment = Callable[..., list[Episode]]
+ONE = {"arms": ["off"], "rounds": 1}
+
+
+@pytest.fixture
+def on_endpoint(tmp_path: Path, installed: Path) -> Callable[..., Episode]:
+    """Runs one task with the program at an endpoint."""
+
+    def run(url: str, task: dict[str, Any] | None = None, **agent: Any) -> Episode:
+        row = {"id": "a", "prompt": "Write x.", "expected_output": "Done.", **(task or {})}
+        (tmp_path / "tasks.jsonl").write_text(json.dumps(row) + "\n")
+        program = {"program": "fake", "at": str(installed), **agent}
+        model = {"name": "fake", "base_url": url, "max_retries": 1, "timeout": 2}
+        config = {"model": model, "agent": program, "suite": {"path": str(tmp_path / "tasks.jsonl")}}
+        hermes_lab.run(config, out=tmp_path / "run")
+        (episode,) = read_episodes(tmp_path / "run")
+        return episode
+
+    return run
+
+
+FAULTS = {
+    "server error": Reply(status=500, body={"error": {"message": "down"}}),
+    "rate limit": Reply(status=429, body={"error": {"message": "later"}}, headers={"Retry-After": "0"}),
+    "no key": Reply(status=401, body={"error": {"message": "no key"}}),
+    "empty": Reply(body=b""),
+    "html": Reply(body=b"<html>gateway</html>"),
+    "not json": Reply(body=b'{"choices": ['),
+    "no choices": Reply(body={"choices": []}),
+    "hang up": Reply(hang_up=True),
+    "slow": Reply("late", delay=5),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("program_fault", ["", "lies"])
+def test_an_endpoint_that_fails_gives_no_score(
+    on_endpoint: Callable[..., Episode], fault: str, program_fault: str
+) -> None:
+    with running(FakeOpenAIServer([FAULTS[fault]])) as server:
+        episode = on_endpoint(server.base_url, settings={"fault": program_fault})
+    assert (episode.status, episode.score) == ("errored", None)
+    assert episode.error is not None
+    assert episode.error.kind == "model"
+
+
+def test_a_program_that_does_not_start_gives_no_score(experiment: Experiment) -> None:
+    (episode,) = experiment(agent={"settings": {"fault": "crash"}}, learning=ONE)
+    assert (episode.status, episode.score) == ("errored", None)
+    assert episode.error is not None
+    assert episode.error.kind == "program"
+    assert "(status 1: the configuration is broken)" in episode.error.message
+    assert episode.program is not None
+
+
+def test_a_program_that_hangs_is_stopped_at_the_time_limit(experiment: Experiment) -> None:
+    (episode,) = experiment(agent={"settings": {"fault": "hang"}, "max_seconds": 1.0}, learning=ONE)
+    assert episode.status == "ok"
+    assert episode.trajectory is not None
+    assert episode.trajectory.stop_reason == "max_seconds"
+    assert episode.success is False
+
+
+def test_a_budget_stops_the_program(on_endpoint: Callable[..., Episode]) -> None:
+    again = Reply(tool_calls=[function_call("c", "sh", {"command": "echo again"})])
+    with running(FakeOpenAIServer([again])) as server:
+        episode = on_endpoint(server.base_url, max_iterations=3, settings={"fault": "lies"})
+    assert episode.trajectory is not None
+    assert episode.trajectory.stop_reason == "max_iterations"
+    assert len(episode.trajectory.steps) == 3
+    assert episode.score == 0
+
+
+def test_a_prompt_that_does_not_fit_is_an_outcome(on_endpoint: Callable[..., Episode]) -> None:
+    too_long = {
+        "error": {"message": "This model's maximum context length is 10 tokens", "code": "context_length_exceeded"}
+    }
+    with running(FakeOpenAIServer([Reply(status=400, body=too_long)])) as server:
+        episode = on_endpoint(server.base_url)
+    assert episode.status == "ok"
+    assert episode.trajectory is not None
+    assert episode.trajectory.stop_reason == "context_full"
+    assert episode.program is not None
+    assert episode.program.refused == 1
+
+
+def test_the_key_stays_outside(
+    on_endpoint: Callable[..., Episode], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    look = Reply(tool_calls=[function_call("c", "sh", {"command": "env; cat /proc/*/environ /app/home/* 2>/dev/null"})])
+    with running(FakeOpenAIServer([look, "Done."])) as server:
+        episode = on_endpoint(server.base_url)
+        assert server.headers[0]["Authorization"] == "Bearer sk-very-secret"
+    assert episode.success
+    written = "".join(path.read_text() for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert "FAKE_KEY=" in written
+    assert "sk-very-secret" not in written
+
+
+def test_skills_written_by_shell_are_harvested_and_what_cannot_be_read_is_said(
+    on_endpoint: Callable[..., Episode],
+) -> None:
+    good = "---\\nname: Desk Rules\\ndescription: how the desk counts\\n---\\n\\nCount twice.\\n"
+    command = (
+        "mkdir -p ~/skills/general/desk ~/skills/broken ~/skills/.hidden && "
+        f"printf -- '{good}' | tee ~/skills/general/desk/SKILL.md > ~/skills/.hidden/SKILL.md && "
+        "printf 'x\\000' > ~/skills/general/desk/data.bin && printf '\\377' > ~/skills/general/desk/raw && "
+        "echo nothing > ~/skills/broken/SKILL.md && ln -s /etc/passwd ~/skills/general/desk/link && "
+        "echo 'The desk is busy.' > ~/NOTES.md"
+    )
+    with running(
+        FakeOpenAIServer([Reply(tool_calls=[function_call("c", "sh", {"command": command})]), "Done."])
+    ) as server:
+        episode = on_endpoint(server.base_url)
+    writes = [(w.action, w.name, w.path, w.origin) for w in episode.skills.writes]
+    assert writes == [
+        ("create", "desk-rules", "", "foreground"),
+        ("write_file", "desk-rules", "data.bin", "foreground"),
+    ]
+    assert [(w.action, w.text) for w in episode.memory.writes] == [("add", "The desk is busy.")]
+    assert episode.program is not None
+    assert len(episode.program.unread) == 2
+    assert any("broken" in line for line in episode.program.unread)
+    assert any("raw is not text" in line for line in episode.program.unread)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"program": "hermess"}, r"agent\.program: there is no program 'hermess'; did you mean 'hermes'\?"),
+        ({"at": "/nowhere"}, r"agent\.at: /nowhere is no folder"),
+        ({"settings": {"falt": "x"}}, r"agent\.settings\.falt: fake has no such setting \(it has: fault\)"),
+        ({"settings": {"fault": 3}}, r"agent\.settings\.fault: "),
+        ({"program": "asked", "review": "own"}, r"agent\.review: asked does not review its work by itself"),
+        ({"program": "", "settings": {"x": 1}, "at": ""}, r"`settings` has no effect without `program`"),
+        ({"program": "", "review": "own", "at": ""}, r"`review` has no effect without `program`"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_written(
+    experiment: Experiment, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        experiment(agent=change, learning=ONE)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "setting", ["agent.toolsets=[terminal]", "agent.tool_format=hermes", "agent.max_repeats=2", "skills.max_listed=3"]
+)
+def test_a_field_of_the_own_loop_is_refused(installed: Path, tmp_path: Path, setting: str) -> None:
+    program = ["-c", "agent.program=fake", "-c", f"agent.at={installed}"]
+    done = CliRunner().invoke(
+        app, ["run", *program, "-c", setting, "-c", "suite.name=ledger", "--out", str(tmp_path / "r")]
+    )
+    assert isinstance(done.exception, ConfigError)
+    assert f"{setting.partition('=')[0]} is not used with agent.program=fake" in str(done.exception)
+
+
+def test_a_task_with_pages_of_its_own_is_refused(experiment: Experiment) -> None:
+    with pytest.raises(ConfigError, match="web pages of their own, which only the lab's own loop can search"):
+        experiment(suite={"name": "notices", "options": {"ruled": 1, "plain": 0}}, learning=ONE)
+
+
+def test_another_installation_is_not_resumed(experiment: Experiment, installed: Path) -> None:
+    experiment(learning={"arms": ["off"], "rounds": 1})
+    with (installed / "bin" / "fake-agent").open("a") as file:
+        file.write("# changed\n")
+    with pytest.raises(ConfigError, match=r"was started with fake  ?\(digest .*, now it is fake"):
+        resume(experiment)
+
+
+def resume(experiment: Experiment) -> list[Episode]:
+    original = hermes_lab.experiment
+    try:
+        hermes_lab.experiment = lambda *sources, out: original(*sources, out=out, resume=True)  # type: ignore[assignment]
+        return experiment(learning={"arms": ["off"], "rounds": 1})
+    finally:
+        hermes_lab.experiment = original
+
+
+def test_kill_minus_nine_leaves_nothing_and_resumes_to_the_same_rows(tmp_path: Path, installed: Path) -> None:
+    config = {
+        "model": {"provider": "scripted", "name": "hermes_lab.tasks.learner:learner"},
+        "suite": {"name": "ledger", "options": {"ruled": 1, "plain": 0}},
+        "skills": {"review_every": 0},
+        "learning": {"arms": ["on"], "rounds": 4},
+        "agent": {"program": "fake", "at": str(installed)},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    path = os.pathsep.join([str(installed.parent), str(Path(__file__).parents[2])])
+    for out, kills in (("calm", 0), ("killed", 3)):
+        command = [sys.executable, "-m", "hermes_lab", "experiment", "-c", str(tmp_path / "config.json"), "--quiet"]
+        command += ["--out", str(tmp_path / out)]
+        for number in range(kills + 1):
+            resumed = ["--resume"] if (tmp_path / out / "run.json").exists() else []
+            process = subprocess.Popen([*command, *resumed], env={**os.environ, "PYTHONPATH": path})
+            if number < kills:
+                time.sleep(1.5 + 0.4 * number)
+                process.send_signal(signal.SIGKILL)
+            process.wait(timeout=120)
+    calm, killed = (
+        {e.key: (e.success, len(e.verdicts), e.skills.snapshot, e.skills.loaded) for e in read_episodes(tmp_path / out)}
+        for out in ("calm", "killed")
+    )
+    assert calm == killed
+    time.sleep(0.5)
+    assert not [path for path in Path("/proc").glob("[0-9]*") if b"fake-agent" in _command_line(path)]
+
+
+def _command_line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""

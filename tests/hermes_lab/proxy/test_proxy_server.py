@@ -1,0 +1,191 @@
+"""Budgets, failures and what is kept."""
+
+import aiohttp
+import anyio
+import pytest
+from served import KEY, REVIEW, TASK, Given, said, served
+
+from hermes_lab.config.schema import PriceConfig
+from hermes_lab.errors import ContextFull, ModelError
+from hermes_lab.types import ToolCall, Usage
+
+CALL = ToolCall("c", "sh", {})
+PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
+BODY = {
+    "model": "m",
+    "messages": [{"role": "user", "content": TASK}],
+    "input": TASK,
+    "tools": [{"type": "function", "function": {"name": "sh"}}],
+}
+
+
+async def ask(url: str, dialect: str = "chat", **more: object) -> tuple[int, object]:
+    headers = {"Authorization": f"Bearer {KEY}"}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.post(url + PATHS[dialect], json=BODY | more) as reply,
+    ):
+        return reply.status, await reply.json(content_type=None)
+
+
+@pytest.mark.parametrize("dialect", PATHS)
+async def test_a_reply_that_could_not_be_had_is_a_failure(dialect: str) -> None:
+    async with served(Given([ModelError("it is down"), said("late")])) as (proxy, url):
+        status, body = await ask(url, dialect)
+        assert (status, body["error"]["message"]) == (502, "it is down")  # type: ignore[index]
+        with anyio.fail_after(5):
+            await proxy.interrupted()
+        assert str(proxy.failure) == "it is down"
+        # There is no second chance: the episode has no result.
+        assert (await ask(url, dialect))[0] == 502
+        assert [exchange.generation for exchange in proxy.exchanges] == [None]
+
+
+async def test_a_bug_of_the_upstream_is_a_failure_too() -> None:
+    async with served(Given([KeyError("x")])) as (proxy, url):
+        assert (await ask(url))[0] == 502
+        assert isinstance(proxy.failure, ModelError)
+
+
+@pytest.mark.parametrize("dialect", PATHS)
+async def test_a_prompt_that_does_not_fit_is_told_in_the_programs_own_way(dialect: str) -> None:
+    async with served(Given([ContextFull("10 > 8"), said("short")])) as (proxy, url):
+        status, body = await ask(url, dialect)
+        error = body["error"]  # type: ignore[index]
+        assert status == 400
+        assert error.get("code") == "context_length_exceeded" or error["message"].startswith("prompt is too long")
+        assert (proxy.failure, proxy.refused) == (None, 1)
+        assert (await ask(url, dialect))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("config", "spent", "served_first"),
+    [
+        ({"max_iterations": 2}, "max_iterations", 2),
+        ({"max_tokens": 20}, "max_tokens", 1),
+        ({"max_cost": 0.00002}, "max_cost", 1),
+    ],
+)
+async def test_a_budget_ends(config: dict[str, object], spent: str, served_first: int) -> None:
+    """Iterations at the next request, as the last calls still run; tokens and cost before the calls run."""
+    upstream = Given([said("", CALL, usage=Usage(8, 5))])
+    async with served(upstream, PriceConfig(prompt=1.0, completion=1.0), **config) as (proxy, url):
+        for _ in range(served_first):
+            assert (await ask(url))[0] == 200
+        assert proxy.spent is None
+        assert (await ask(url))[0] == 429
+        with anyio.fail_after(5):
+            await proxy.interrupted()
+        assert (proxy.spent, proxy.failure) == (spent, None)
+        assert len(upstream.requests) == 2
+        assert len(proxy.conversations().main.steps) + len(proxy.conversations().others) == 2  # none is lost
+        assert (await ask(url))[0] == 429
+        assert len(upstream.requests) == 2
+
+
+async def test_a_reply_without_calls_ends_nothing() -> None:
+    async with served(Given([said("Done.")]), max_tokens=5, max_iterations=1) as (proxy, url):
+        assert (await ask(url))[0] == 200
+        assert proxy.spent is None
+        assert (await ask(url))[0] == 429  # as the lab's own loop before the first reply of the next submission
+        assert proxy.spent == "max_tokens"
+
+
+async def test_a_budget_ends_a_stream_that_was_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermes_lab.proxy.server._PING_SECONDS", 0.02)
+    for dialect, mark in (
+        ("chat", b'data: {"error": '),
+        ("messages", b"event: error\ndata: "),
+        ("responses", b"event: response.failed\n"),
+    ):
+        async with served(Given([said("", CALL)], delay=0.1), max_tokens=5) as (proxy, url):
+            async with (
+                aiohttp.ClientSession(headers={"x-api-key": KEY}) as session,
+                session.post(url + PATHS[dialect], json=BODY | {"stream": True}) as reply,
+            ):
+                content = await reply.read()
+            assert mark in content
+            assert b"max_tokens" in content
+            assert b"call_id" not in content
+            assert proxy.spent == "max_tokens"
+
+
+async def test_side_requests_are_no_iterations_but_cost_tokens() -> None:
+    upstream = Given([said("", CALL)])
+    helper = {"messages": [{"role": "user", "content": "look around"}]}
+    async with served(upstream, max_iterations=1, max_tokens=60) as (proxy, url):
+        assert [(await ask(url, **helper))[0] for _ in range(3)] == [200] * 3
+        assert (await ask(url))[0] == 200
+        assert [(await ask(url, **helper))[0] for _ in range(2)] == [429, 429]  # 65 tokens
+        assert proxy.spent == "max_tokens"
+
+
+async def test_a_subagent_may_go_on_while_the_work_waits_for_its_last_calls() -> None:
+    async with served(Given([said("", CALL)]), max_iterations=1) as (proxy, url):
+        assert (await ask(url))[0] == 200
+        assert (await ask(url, messages=[{"role": "user", "content": "look around"}]))[0] == 200
+        assert (await ask(url))[0] == 429
+        assert proxy.spent == "max_iterations"
+
+
+async def test_a_review_has_budgets_of_its_own() -> None:
+    review = {"messages": [*BODY["messages"], {"role": "user", "content": REVIEW}]}  # type: ignore[misc]
+    async with served(Given([said("", CALL)]), max_iterations=1, review_iterations=2) as (proxy, url):
+        assert [(await ask(url, **review))[0] for _ in range(3)] == [200, 200, 429]
+        assert (proxy.spent, proxy.review_spent) == (None, "max_iterations")
+        with anyio.move_on_after(0.05) as waited:
+            await proxy.interrupted()
+        assert waited.cancelled_caught  # the work goes on
+        assert [(await ask(url))[0] for _ in range(2)] == [200, 429]
+        assert proxy.spent == "max_iterations"
+        proxy.begin_turn(review=True)  # the lab asks for one, after the work has ended
+        with anyio.move_on_after(0.05) as waited:
+            await proxy.interrupted()
+        assert waited.cancelled_caught
+        assert [(await ask(url, **review))[0] for _ in range(3)] == [200, 200, 429]
+        with anyio.fail_after(5):
+            await proxy.interrupted()
+        assert (await ask(url, **review))[0] == 429
+
+
+async def test_iterations_count_per_submission() -> None:
+    async with served(Given([said("", CALL)]), max_iterations=2) as (proxy, url):
+        for _ in range(2):
+            proxy.begin_turn()
+            assert [(await ask(url))[0] for _ in range(2)] == [200, 200]
+
+
+async def test_a_client_that_hangs_up_is_no_failure() -> None:
+    upstream = Given([said("late")], delay=30)
+    async with served(upstream) as (proxy, url):
+        with anyio.move_on_after(0.5):
+            await ask(url)
+        with anyio.fail_after(5):
+            await proxy.quiet(0.1)
+        assert proxy.failure is None
+        assert proxy.exchanges[0].generation is None
+
+
+async def test_a_slow_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermes_lab.proxy.server._PING_SECONDS", 0.05)
+    for dialect, ping in (("chat", b": waiting"), ("messages", b"event: ping"), ("responses", b": waiting")):
+        async with served(Given([said("late")], delay=0.3)) as (_, url):
+            headers = {"x-api-key": KEY}
+            async with (
+                aiohttp.ClientSession(headers=headers) as session,
+                session.post(url + PATHS[dialect], json=BODY | {"stream": True}) as reply,
+            ):
+                content = await reply.read()
+            assert content.startswith(ping)
+            assert b"late" in content
+
+
+async def test_what_is_not_offered_is_kept_in_a_list() -> None:
+    async with served(Given([said("x")])) as (proxy, url):
+        async with aiohttp.ClientSession(headers={"x-api-key": KEY}) as session:
+            for path in ("/v1/embeddings", "/v1/files"):
+                assert (await session.post(url + path, json={})).status == 404
+            assert (await session.post(url + PATHS["chat"], data=b"{")).status == 400
+            assert (await session.post(url + PATHS["chat"], json=[1])).status == 400
+        assert proxy.unknown == ["POST /v1/embeddings", "POST /v1/files"]
+        assert proxy.exchanges == []
