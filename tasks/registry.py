@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
-from hermes_lab.config.schema import SuiteConfig
+from hermes_lab.config.schema import SandboxConfig, SuiteConfig
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.protocols import Suite
 from hermes_lab.tasks import open_ended
@@ -42,8 +42,8 @@ def stories() -> tuple[str, ...]:
 
 
 def adapters() -> tuple[str, ...]:
-    """The third-party suites that have an adapter. Does not import them."""
-    return _modules(ADAPTERS)
+    """The third-party suites that have an adapter. Does not import them. What reads folders (Harbor) has no name."""
+    return tuple(name for name in _modules(ADAPTERS) if not (_HERE / ADAPTERS / name).is_dir())
 
 
 def _modules(package: str) -> tuple[str, ...]:
@@ -73,14 +73,21 @@ def list_suites() -> list[str]:
     return sorted({*ours, *(point.name for point in entry_points(group=ENTRY_POINTS))})
 
 
-def load_suite(config: SuiteConfig) -> Suite:
-    """The suite that `config` names. Raises `ConfigError` for an unknown name or a broken file."""
+def load_suite(config: SuiteConfig, sandbox: SandboxConfig | None = None) -> Suite:
+    """The suite that `config` names, for sandboxes of the configuration `sandbox` (None: the default).
+
+    Raises `ConfigError` for an unknown name or a broken file.
+    """
     if config.path:
+        if Path(config.path).is_dir():
+            return _harbor(config, sandbox or SandboxConfig())
         if config.options:
             raise ConfigError("suite.options: JSONL files have no options")
         return JsonlSuite(Path(config.path))
     if not config.name:
-        raise ConfigError("suite: no suite given; set suite.name, or suite.path to a JSONL file")
+        raise ConfigError(
+            "suite: no suite given; set suite.name, or suite.path to a JSONL file or a folder of Harbor tasks"
+        )
     with wrap_suite_errors(config.name):
         factory = _factory(config.name)
         try:
@@ -89,6 +96,19 @@ def load_suite(config: SuiteConfig) -> Suite:
             if "keyword argument" not in str(error) or not config.options:
                 raise
             raise ConfigError(f"suite.options: {_unknown_option(config, factory, str(error))}") from None
+
+
+def _harbor(config: SuiteConfig, sandbox: SandboxConfig) -> Suite:
+    from hermes_lab.tasks.adapters.harbor.suite import HarborSuite
+
+    known = ("skip_unsupported", "python", "running")
+    for option in config.options:
+        if option not in known:
+            near = nearest(option, known)
+            raise ConfigError(
+                f"suite.options: Harbor folders have no option {option!r}{near}; there are: {', '.join(known)}"
+            )
+    return HarborSuite(Path(config.path), sandbox, **config.options)
 
 
 @contextmanager
