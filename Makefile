@@ -9,11 +9,13 @@ LOOP := runs/loop
 SFT := $(LOOP)/adapters/sft-v1
 comma := ,
 SHOWN := $(subst $() ,$(comma),$(foreach family,ledger labels menus rosters,$(LOOP)/demonstrations/$(family)/demonstrator))
+HERMES := runs/real-hermes$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
+PROGRAMS := .venv/programs
 # Resumes an interrupted run.
 resume = $(if $(wildcard $(1)/run.json),--resume)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo loop results results-small notebooks check fast test simulations bench clean
+.PHONY: help setup demo loop real-hermes programs results results-small notebooks check fast test simulations bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -57,6 +59,28 @@ loop: setup ## the full training loop: demonstrations, SFT, held-out evaluation,
 	$(LAB) fit $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo
 	$(LAB) report $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo -o $(LOOP)/report.html
 
+# Pinned, each in an environment of its own.
+$(PROGRAMS)/hermes/ready: .venv/ready
+	$(PYTHON) -m venv $(PROGRAMS)/hermes
+	$(PROGRAMS)/hermes/bin/pip install -q hermes-agent==0.19.0
+	touch $@
+
+$(PROGRAMS)/ready: $(PROGRAMS)/hermes/ready
+	$(PYTHON) -m venv $(PROGRAMS)/mini
+	$(PROGRAMS)/mini/bin/pip install -q mini-swe-agent==2.4.6
+	command -v npm > /dev/null && npm install --silent --no-audit --no-fund --prefix $(PROGRAMS)/npm \
+	  @anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 @qwen-code/qwen-code@0.15.10 opencode-ai@1.18.33 || \
+	  echo "npm is missing: Claude Code, Codex, Qwen Code and OpenCode are not installed"
+	touch $@
+
+programs: $(PROGRAMS)/ready ## install the agent programs that tests run: hermes-agent, Claude Code, Codex and others
+
+real-hermes: $(PROGRAMS)/hermes/ready ## the real hermes-agent in four arms: does it get better? MODEL_URL and MODEL_NAME for your model
+	$(LAB) agents check hermes --at $(PROGRAMS)/hermes
+	$(LAB) experiment -c configs/real-hermes.yaml -c agent.at=$(PROGRAMS)/hermes $(ENDPOINT) --out $(HERMES) $(call resume,$(HERMES))
+	$(LAB) compare $(HERMES)
+	$(LAB) report $(HERMES)
+
 results: setup ## reproduce the study of docs/results.md (takes hours; resumable)
 	$(LAB) study configs/experiments/flagship.yaml
 	$(LAB) study configs/experiments/course.yaml
@@ -76,11 +100,11 @@ check: setup ## format, lint, strict types, import contracts
 fast: setup ## fast tests
 	$(BIN)/pytest -m "not real and not long" -n 2 --dist loadfile --no-loadscope-reorder
 
-test: check ## all checks and tests: fast, long, and with the real model, vLLM and training
+test: check programs ## all checks and tests: fast, long, and with the real model, vLLM and training
 	@# One session: collecting the tests takes as long as many of them. In the order of the folders no long file is last.
 	$(BIN)/pytest -m "not real" -n 2 --dist loadfile --no-loadscope-reorder
 	@# Tests that train and serve at the same time run separately, since they need all of the memory.
-	$(BIN)/pytest -m real --ignore tests/real/test_whole_line.py --ignore tests/real/test_results_small.py
+	HERMES_LAB_PROGRAMS=$(PROGRAMS) $(BIN)/pytest -m real --ignore tests/real/test_whole_line.py --ignore tests/real/test_results_small.py
 	$(BIN)/pytest tests/real/test_whole_line.py tests/real/test_results_small.py
 
 simulations: setup ## how often tests and intervals err, by simulation (takes hours; apart from `make test`)

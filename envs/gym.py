@@ -62,7 +62,7 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
             "spaces.Space[Observation]", spaces.Dict({"task": TurnSpace(), "conversation": TurnSpace()})
         )
         self.action_space = action_space(actions, sorted(tools))
-        self._suite = load_suite(self.config.suite)
+        self._suite = load_suite(self.config.suite, self.config.sandbox)
         chosen = "split" in self.config.suite.model_fields_set or self.config.suite.split in self._suite.splits
         self._split = self.config.suite.split if chosen else self._suite.splits[0]
         self._library = library or Library()

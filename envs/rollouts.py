@@ -71,7 +71,7 @@ async def open_rollouts(
 
     A started vLLM logs to `log`. Raises `ConfigError` and `ModelError` as `open_model`.
     """
-    suite = load_suite(config.suite)
+    suite = load_suite(config.suite, config.sandbox)
     await probe(config.sandbox)
     if doubt := reward_warnings(config.reward):
         say(doubt)

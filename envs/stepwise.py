@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from hermes_lab.config.schema import RunConfig, config_digest
@@ -61,7 +62,7 @@ class SteppedRollout:
 
     def __init__(self, config: RunConfig, suite: Suite, task: Task, library: Library) -> None:
         self._model = SteppedModel()
-        sandbox = lambda: open_sandbox(config.sandbox)  # noqa: E731
+        sandbox = partial(open_sandbox, config.sandbox)
         context = RolloutContext(config, config_digest(config), suite, self._model, sandbox, open_web(config.web))
         spec = RolloutSpec(task, lane="env", round=0, sample=0, experience=0, place=0, review="never")
         self._task = asyncio.create_task(run_episode(context, spec, Knowledge(library)))

@@ -5,6 +5,7 @@ HermesLabError
 ├── InfraError      infrastructure failure: the episode is errored, not scored
 │   ├── ModelError
 │   ├── SandboxError
+│   ├── ProgramError
 │   ├── VerifierError
 │   ├── WorkerError
 │   └── StoreError
@@ -37,6 +38,12 @@ class SandboxError(InfraError):
     """The sandbox could not be started, or died."""
 
     kind = "sandbox"
+
+
+class ProgramError(InfraError):
+    """A program that works in place of the lab's own loop did not start, or broke its protocol."""
+
+    kind = "program"
 
 
 class VerifierError(InfraError):

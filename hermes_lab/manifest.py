@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from hermes_lab.config.schema import RunConfig, decisive
 from hermes_lab.errors import ConfigError
+from hermes_lab.types import ProgramUse
 
 WITHOUT_OBJECTS = "2:"
 """Begins a digest of tasks that leaves out objects of the lab's own classes. Earlier ones had their names in it."""
@@ -24,7 +25,8 @@ class RescoredRun(msgspec.Struct, frozen=True):
 class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The manifest of a run. `config` is resolved, with all defaults; `wanted` counts the episodes of the whole run.
 
-    `tasks_digest`, `library` (a snapshot) and `adapter_digest` identify inputs that the configuration only names.
+    `tasks_digest`, `library` (a snapshot), `adapter_digest` and `program` identify inputs that the configuration only
+    names. `left_out` are the tasks that the suite left out, with the reason.
     """
 
     v: int = 1
@@ -38,6 +40,8 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     versions: dict[str, str]
     rescored: RescoredRun | None = None
+    program: ProgramUse | None = None
+    left_out: dict[str, str] = {}
 
 
 def read_manifest(run: Path) -> RunManifest:

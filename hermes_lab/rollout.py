@@ -2,53 +2,36 @@
 
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
-
-import anyio.to_thread
-import msgspec
 
 from hermes_lab.activity import Activities, Activity
-from hermes_lab.agent.delegate import Delegation
-from hermes_lab.agent.loop import Agent, summariser_of
-from hermes_lab.agent.prompt import system_prompt
-from hermes_lab.agent.review import due, review, tool_iterations
+from hermes_lab.agent.review import due, tool_iterations
 from hermes_lab.config.schema import RunConfig, SkillsConfig
 from hermes_lab.errors import InfraError, SandboxError
+from hermes_lab.harness.installed import Installed
+from hermes_lab.harness.own import OwnHarness
+from hermes_lab.harness.worker import Assignment, Harness, ReviewWhen, Work, Worker
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.memory import context_files
-from hermes_lab.memory.notes import NotesSession
 from hermes_lab.models.finish import ending_of
 from hermes_lab.protocols import ModelClient, Sandbox, Suite, TaskAwareModel
 from hermes_lab.rewards import compute_reward
-from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.learning.observe import observe
-from hermes_lab.skills.learning.trace import traces
-from hermes_lab.skills.session import SkillSession
-from hermes_lab.skills.slash import expand
-from hermes_lab.suites import SessionSuite, TaskSession
-from hermes_lab.tools.distributions import draw_toolsets
-from hermes_lab.tools.registry import ToolContext
-from hermes_lab.tools.toolbox import Toolbox
+from hermes_lab.suites import SessionSuite, SettingSession, TaskSession
 from hermes_lab.types import (
-    Child,
     Episode,
     EpisodeError,
     Judgement,
     KeptWorkspace,
     MemoryUse,
-    Message,
     Observation,
     Review,
-    Skill,
     SkillUse,
-    SkillWrite,
     Task,
     TaskInfo,
     Trajectory,
@@ -69,7 +52,8 @@ class RolloutContext:
     config_digest: str
     suite: Suite
     model: ModelClient
-    open_sandbox: Callable[[], Sandbox]
+    open_sandbox: Callable[..., Sandbox]
+    """Opens a sandbox; called with `Extras` if a program needs them, and with the `root` of a task that has one."""
     web: WebProvider | None = None
     """The web for tasks without pages of their own."""
     auxiliary: ModelClient | None = None
@@ -78,8 +62,25 @@ class RolloutContext:
     """What grades answers by a rubric (`judge`)."""
     workspaces: Path | None = None
     """Where workspaces are kept (`run.keep_workspaces`)."""
+    program: Installed | None = None
+    """The program that works in place of the lab's own loop (`agent.program`)."""
     activities: Activities = field(default_factory=Activities, repr=False, compare=False)
     """What the rollouts are doing now."""
+
+    @cached_property
+    def harness(self) -> Harness:
+        """What starts the agents."""
+        if self.program:
+            # Imported here, so that the own loop does not load a web server.
+            from hermes_lab.harness.foreign import ProgramHarness
+
+            return ProgramHarness(self.config, self.program)
+        return OwnHarness(self.config, self.web, self.auxiliary)
+
+    def sandbox(self, task: Task) -> Sandbox:
+        """A sandbox for one episode of that task."""
+        opened = partial(self.open_sandbox, self.harness.extras) if self.program else self.open_sandbox
+        return sandbox_of(task, opened)
 
     def model_for(self, task: Task) -> ModelClient:
         """The model as it works on that task."""
@@ -93,9 +94,6 @@ class RolloutContext:
     @cached_property
     def _task_aware_model(self) -> TaskAwareModel | None:
         return self.model if isinstance(self.model, TaskAwareModel) else None
-
-
-ReviewWhen = Literal["never", "due", "always"]
 
 
 @dataclass(frozen=True)
@@ -136,10 +134,8 @@ class Outcome:
 
     trajectory: Trajectory
     submissions: Submissions
-    skills: SkillUse
-    memory: MemoryUse
     observation: Observation
-    children: tuple[Child, ...]
+    work: Work
     review: Review | None
 
 
@@ -172,60 +168,20 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
 async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge, activity: Activity) -> Outcome:
     config, task = context.config, spec.task
     model = context.model_for(task)
-    name = model.identity.name
-    skills = SkillSession(knowledge.library, origin="foreground", episode=spec.key, model=name)
-    notes = NotesSession(knowledge.notes, config=config.memory, origin="foreground", episode=spec.key, model=name)
-    async with _open_session(context.session_suite, task) as session, context.open_sandbox() as sandbox:
+    async with _open_session(context.session_suite, task) as session, context.sandbox(task) as sandbox:
         await setup_workspace(task, sandbox)
-        listed = choose(knowledge.library, task.prompt, config.skills.max_listed)
-        system = partial(_system, context, knowledge, listed, await _context_files(task))
-        delegation = Delegation(model, config, sandbox, skills, system, auxiliary=context.auxiliary)
-        tool_context = ToolContext(
-            sandbox=sandbox,
-            skills=skills,
-            notes=notes,
-            config=config.sandbox,
-            delegate=delegation,
-            heal_attempts=config.skills.heal_attempts,
-            pages=task.pages,
-            web=context.web,
-        )
-        given = session.tools if session else ()
-        tools = config.agent
-        toolbox = Toolbox(
-            _toolsets(context, spec), tool_context, disabled=tools.disabled_tools, given=given, profile=tools.prompt
-        )
-        summariser = summariser_of(config, context.auxiliary)
-        agent = Agent(
-            model,
-            toolbox,
-            config.agent,
-            [system(toolbox)],
-            config.model.price,
-            summariser=summariser,
-            activity=activity,
-        )
-        delegation.serve(agent, toolbox)
-        trajectory, judged = await _submissions(context, task, expand(task.prompt, skills), agent, toolbox, session)
-        verdicts = judged.verdicts
-        observation = observe(trajectory, verdicts, config.skills)
-        review_record = None
-        if _review_is_due(spec, knowledge, trajectory, observation, config.skills):
-            review_record = await review(agent, toolbox, verdicts, config.skills)
+        if isinstance(session, SettingSession):
+            await session.begin(sandbox)
+        assignment = Assignment(task, spec.key, spec.sample, knowledge, spec.review, model, sandbox, session, activity)
+        async with context.harness.open(assignment) as worker:
+            trajectory, judged = await _submissions(context, assignment, worker)
+            observation = observe(trajectory, judged.verdicts, config.skills)
+            review = None
+            if worker.reviews_itself or _review_is_due(spec, knowledge, trajectory, observation, config.skills):
+                review = await worker.review(judged.verdicts)
+            work = await worker.work(trajectory)
         activity.wait_for("sandbox")
-    names = tuple(skill.name for skill in listed)
-    loaded = tuple(dict.fromkeys(skills.loaded))
-    used = SkillUse(
-        snapshot=knowledge.library.snapshot,
-        listed=names,
-        loaded=loaded,
-        writes=_with_triggers(skills.writes, task),
-        traces=traces(knowledge.library, names, loaded, task, trajectory, knowledge.learnt_from, delegation.children),
-    )
-    if review_record:
-        review_record = msgspec.structs.replace(review_record, writes=_with_triggers(review_record.writes, task))
-    remembered = MemoryUse(knowledge.notes_snapshot, tuple(notes.writes))
-    return Outcome(trajectory, judged, used, remembered, observation, delegation.children, review_record)
+    return Outcome(trajectory, judged, observation, work, review)
 
 
 def now() -> str:
@@ -258,6 +214,11 @@ async def _open_session(suite: SessionSuite | None, task: Task) -> AsyncIterator
         await session.aclose()
 
 
+def sandbox_of(task: Task, open_sandbox: Callable[..., Sandbox]) -> Sandbox:
+    """The sandbox for a task, which starts when entered."""
+    return open_sandbox(root=task.root) if task.root else open_sandbox()
+
+
 async def setup_workspace(task: Task, sandbox: Sandbox) -> None:
     """Writes the task's files and runs its setup commands. Raises `SandboxError` if a command fails."""
     for path, content in task.files.items():
@@ -272,24 +233,25 @@ async def setup_workspace(task: Task, sandbox: Sandbox) -> None:
 
 
 async def _submissions(
-    context: RolloutContext, task: Task, prompt: str, agent: Agent, toolbox: Toolbox, session: TaskSession | None
+    context: RolloutContext, assignment: Assignment, worker: Worker
 ) -> tuple[Trajectory, Submissions]:
     """Submits the work and retries with the feedback until it is accepted, or no attempts or feedback are left.
 
     A success with feedback is retried too.
     """
+    task, sandbox, session = assignment.task, assignment.sandbox, assignment.session
     verify = session.verify if session else partial(context.suite.verify, task)
-    judged = Submissions()
+    judged, prompt = Submissions(), task.prompt
     while True:
-        stop = await agent.submit(prompt)
+        stop = await worker.submit(prompt)
         while session and stop in ("answered", "empty"):
-            if (turn := await session.next_user_turn(agent.trajectory(stop).final_response)) is None:
+            if (turn := await session.next_user_turn(worker.trajectory(stop).final_response)) is None:
                 break
-            toolbox.bring(turn.tools)
-            stop = await agent.submit(turn.message)
-        trajectory = agent.trajectory(stop)
-        sandbox, submission = toolbox.context.sandbox, Submission(trajectory.final_response, len(judged.verdicts) + 1)
-        agent.activity.wait_for("verifier")
+            worker.bring(turn.tools)
+            stop = await worker.submit(turn.message)
+        trajectory = worker.trajectory(stop)
+        submission = Submission(trajectory.final_response, len(judged.verdicts) + 1)
+        assignment.activity.wait_for("verifier")
         if context.workspaces:  # before the verifier, which may leave files such as caches
             kept = await keep_workspace(sandbox, context.workspaces, context.config.run.workspace_mb)
             judged = replace(judged, workspaces=(*judged.workspaces, kept))
@@ -305,37 +267,6 @@ async def _submissions(
         prompt = verdict.feedback
 
 
-def _toolsets(context: RolloutContext, spec: RolloutSpec) -> Sequence[str]:
-    """The configured toolsets of this rollout, or a random draw from `agent.distribution`, the same in every arm."""
-    agent = context.config.agent
-    if not agent.distribution:
-        return agent.toolsets
-    return draw_toolsets(agent.distribution, context.config.run.seed, spec.task.id, spec.sample)
-
-
-async def _context_files(task: Task) -> str:
-    """The rendered context files of the task, such as AGENTS.md."""
-    if task.files.keys().isdisjoint(context_files.NAMES):
-        return ""
-    return await anyio.to_thread.run_sync(context_files.context_of, task.files)
-
-
-def _system(
-    context: RolloutContext, knowledge: Knowledge, listed: Sequence[Skill], context_files: str, toolbox: Toolbox
-) -> Message:
-    agent, isolated = context.config.agent, context.config.sandbox.backend != "local"
-    text = system_prompt(
-        toolbox.schemas,
-        agent.tool_format,
-        skills=listed,
-        more_skills=len(knowledge.library.listed) - len(listed),
-        background=[context_files, knowledge.notes.render(context.config.memory)],
-        profile=agent.prompt,
-        isolated=isolated,
-    )
-    return Message(role="system", content=text)
-
-
 def _review_is_due(
     spec: RolloutSpec, knowledge: Knowledge, trajectory: Trajectory, observation: Observation, config: SkillsConfig
 ) -> bool:
@@ -343,10 +274,6 @@ def _review_is_due(
     if spec.review == "never" or trajectory.final_response is None:
         return False
     return spec.review == "always" or due(knowledge.idle, tool_iterations(trajectory.messages), observation, config)
-
-
-def _with_triggers(writes: Iterable[SkillWrite], task: Task) -> tuple[SkillWrite, ...]:
-    return tuple(msgspec.structs.replace(write, triggers=task.triggers) for write in writes)
 
 
 def _record(
@@ -384,14 +311,15 @@ def _record(
         reward=compute_reward(context.config.reward, outcome.trajectory, judged.verdicts) if outcome else None,
         verdicts=judged.verdicts,
         trajectory=outcome.trajectory if outcome else None,
-        skills=outcome.skills if outcome else SkillUse(snapshot=knowledge.library.snapshot),
-        memory=outcome.memory if outcome else MemoryUse(snapshot=knowledge.notes_snapshot),
+        skills=outcome.work.skills if outcome else SkillUse(snapshot=knowledge.library.snapshot),
+        memory=outcome.work.memory if outcome else MemoryUse(snapshot=knowledge.notes_snapshot),
         observation=outcome.observation if outcome else None,
-        children=outcome.children if outcome else (),
+        children=outcome.work.children if outcome else (),
         review=outcome.review if outcome else None,
         metrics=_metrics(outcome.trajectory, len(judged.verdicts)) if outcome else {},
         judgements=judged.judgements,
         workspaces=judged.workspaces,
+        program=outcome.work.program if outcome else context.program.use() if context.program else None,
     )
 
 
@@ -404,7 +332,8 @@ def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
     """
     replies = [m for m in trajectory.messages if m.role == "assistant"]
     results = [r for m in trajectory.messages for r in m.results]
-    first_reply = replies[0] if replies else None
+    # A program may begin with assistant messages that no model has written.
+    first_reply = trajectory.messages[trajectory.steps[0].message] if trajectory.steps else None
     # Results are in the order of the calls, so the first result belongs to the first call.
     well_formed = first_reply is not None and bool(first_reply.tool_calls and results and results[0].executed)
     unread = trajectory.stop_reason == "unparsed" and len(replies) == 1

@@ -1,9 +1,9 @@
 """What a suite may offer beyond `hermes_lab.protocols.Suite`: its hidden rules, or tasks with tools of their own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from hermes_lab.protocols import Suite, Workspace
+from hermes_lab.protocols import Sandbox, Suite, Workspace
 from hermes_lab.skills.library import Library
 from hermes_lab.tools.registry import Tool
 from hermes_lab.types import Skill, Task, Verdict
@@ -68,6 +68,29 @@ class TaskSession(Protocol):
 
     async def aclose(self) -> None:
         """Releases its resources. A tool call that timed out may still be running."""
+        ...
+
+
+@runtime_checkable
+class SettingSession(TaskSession, Protocol):
+    """A session that works in the episode's sandbox itself."""
+
+    async def begin(self, sandbox: Sandbox) -> None:
+        """Called once the workspace is set up, before the first prompt. Raises `SandboxError`."""
+        ...
+
+
+@runtime_checkable
+class RemarkingSuite(Suite, Protocol):
+    """A suite with something to say before a run."""
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """The tasks that it leaves out, with the reason."""
+        ...
+
+    def remarks(self) -> Sequence[str]:
+        """What a run of its tasks does not keep, a line each, for a warning."""
         ...
 
 

@@ -16,6 +16,7 @@ from typer.exceptions import TyperException
 from hermes_lab.errors import HermesLabError, InfraError
 from hermes_lab.runners.commands import (
     adapters,
+    agents,
     audit,
     chat,
     compare,
@@ -68,6 +69,7 @@ for module in (
     export,
     suites,
     tools,
+    agents,
     environments,
     train,
     adapters,

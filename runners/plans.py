@@ -30,7 +30,7 @@ def plan_of(
     folder = out or (Path(config.run.out) if config.run.out else None)
     if folder is None and not only_shown:
         raise ConfigError(NO_FOLDER)
-    suite, library = load_suite(config.suite), load_initial_library(config.skills.library)
+    suite, library = load_suite(config.suite, config.sandbox), load_initial_library(config.skills.library)
     lanes = (plan_learn if command == "learn" else plan_run)(config, suite, library)
     return RunPlan(command, config, folder, suite, lanes, library.snapshot)
 

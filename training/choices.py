@@ -147,7 +147,7 @@ def _parent(config: Training) -> Path:
 def _check_suite(run: RunConfig) -> None:
     from hermes_lab.tasks.registry import load_suite
 
-    load_suite(run.suite)
+    load_suite(run.suite, run.sandbox)
 
 
 def _editable(method: Method) -> Mapping[str, TypeAdapter[Any]]:

@@ -30,6 +30,7 @@ PLAIN: Mapping[str, str] = {
     "refused": "refused",
     "context_full": "context full",
     "repeated": "repeated the same call",
+    "ended": "program ended",
     "max_iterations": "out of iterations",
     "max_seconds": "out of time",
     "max_tokens": "out of tokens",
@@ -175,6 +176,8 @@ def _words(reason: str, config: Config, seen: Seen) -> tuple[str, str]:
         if setting(config, "agent.context_tokens") and setting(config, "agent.compress_at"):
             return "had a prompt that did not fit the model", f"compression was not enough; check {room} and {share}"
         return "had a prompt that did not fit the model", f"set {room} to its context length, and {share} above 0"
+    if reason == "ended":
+        return "ended because the program stopped before it had an answer", "see why with `hermes-lab show`"
     if reason == "repeated":
         most = _field(config, "agent.max_repeats", null="6 with agent.prompt=full")
         return f"ended in a loop of identical calls ({most})", "see the call with `hermes-lab show`"

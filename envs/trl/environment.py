@@ -29,7 +29,7 @@ def make_environment(config: RunConfig, *, library: Library | None = None) -> ty
     """
     agent = config.agent.model_copy(update={"tool_format": "hermes"})
     config = config.model_copy(update={"agent": agent})
-    suite = load_suite(config.suite)
+    suite = load_suite(config.suite, config.sandbox)
     if isinstance(suite, SessionSuite):
         raise ConfigError(
             f"suite.name: tasks of {suite.name} have their own tools, which a class cannot offer; use make_rollout_func"
@@ -53,7 +53,7 @@ def environment_rows(config: RunConfig, *, library: Library | None = None) -> li
     task. Tools are rendered by TRL's chat template."""
     agent = config.agent.model_copy(update={"tool_format": "native"})
     config = config.model_copy(update={"agent": agent})
-    suite, loop = load_suite(config.suite), LoopThread()
+    suite, loop = load_suite(config.suite, config.sandbox), LoopThread()
 
     async def system_prompt(task: Task) -> str:
         """The system prompt of a rollout, which is closed before its first turn."""

@@ -88,6 +88,23 @@ RULES = (
     ),
     Rule("agent.tool_format", ("native",), ("model.tool_parser", "auxiliary.tool_parser")),
     Rule("agent.distribution", ("",), ("agent.toolsets",)),
+    Rule(
+        "agent.program",
+        ("",),  # what only the lab's own loop does
+        (
+            *(
+                f"agent.{name}"
+                for name in (
+                    *("toolsets", "distribution", "disabled_tools", "prompt", "compress_at", "tool_format"),
+                    *("max_repeats", "delegation"),
+                )
+            ),
+            "auxiliary",
+            "web",
+            "model.tool_parser",
+            *(f"skills.{name}" for name in ("max_listed", "update_similarity", "heal_attempts")),
+        ),
+    ),
     Rule("sandbox.backend", ("docker",), ("sandbox.image",)),
     Rule("sandbox.backend", ("local",), ("sandbox.allow_local",)),
     Rule("memory.vectors", ("sqlite", "postgres"), ("memory.top_k", "memory.half_life_days", "memory.relevance")),

@@ -218,6 +218,27 @@ class AgentConfig(Section):
     `prompt: full`, no limit with `prompt: compact`."""
     delegation: DelegationConfig = DelegationConfig()
     """Limits of `delegate_task`."""
+    program: str = ""
+    """A program that works in place of the lab's own loop, such as `hermes`, `claude` or `codex` (`hermes-lab agents
+    list`); empty: the lab's own loop. Sampling parameters that are not set are then the program's own."""
+    at: InputPath = ""
+    """Where the program is installed: a virtual environment, a folder with `node_modules`, or the executable itself.
+    Empty: on the PATH."""
+    review: Literal["auto", "own", "asked", "none"] = "auto"
+    """Who has the program review its work where a lane learns. `own`: the program itself. `asked`: the lab asks for it
+    after the verdict, in the same conversation. `auto`: `own` if the program reviews its work, else `asked`."""
+    settings: dict[str, Any] = {}
+    """The program's own settings (`hermes-lab agents list`)."""
+
+    @model_validator(mode="after")
+    def _settings_of_a_program(self) -> "AgentConfig":
+        if not self.program:
+            for name in ("at", "settings"):
+                if getattr(self, name):
+                    raise ValueError(f"`{name}` has no effect without `program`; set agent.program")
+            if self.review != "auto":
+                raise ValueError("`review` has no effect without `program`; the own loop follows skills.review_every")
+        return self
 
 
 class SandboxConfig(Section):
@@ -331,7 +352,7 @@ class SuiteConfig(Section):
     name: str = ""
     """A suite by name (`hermes-lab tasks list`)."""
     path: InputPath = ""
-    """A JSONL file of tasks, instead of `name`."""
+    """A JSONL file of tasks, or a folder of Harbor task folders, instead of `name`."""
     split: str = "train"
     """The split of the suite."""
     count: Annotated[int, Field(ge=0)] = 0
@@ -342,7 +363,9 @@ class SuiteConfig(Section):
     """Seed for the hidden rules, in suites that have them; for `experiment`, that of the first of `learning.worlds`.
     `seed` draws different tasks from the same world."""
     options: dict[str, Any] = {}
-    """Keyword arguments for the suite, such as the number of rules per world."""
+    """Keyword arguments for the suite, such as the number of rules per world. For Harbor folders: `skip_unsupported`
+    leaves out the tasks that cannot run here, `python` is the Python environment of the sandboxes, and `running` lets
+    the agent's processes run while its work is verified."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "SuiteConfig":
@@ -612,6 +635,23 @@ class RunConfig(Section):
     tracking: TrackingConfig = TrackingConfig()
     """Experiment trackers."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _sampling_of_a_program(cls, fields: Any) -> Any:
+        """With a program, sampling parameters that are not set are null: the program sends its own."""
+        if not isinstance(fields, Mapping) or not isinstance(agent := fields.get("agent"), Mapping | AgentConfig):
+            return fields
+        program = agent.program if isinstance(agent, AgentConfig) else agent.get("program")
+        model = fields.get("model", {})
+        if (
+            not program
+            or not isinstance(model, Mapping)
+            or not isinstance(sampling := model.get("sampling", {}), Mapping)
+        ):
+            return fields
+        unset = dict.fromkeys(("temperature", "top_p", "max_tokens"))
+        return {**fields, "model": {**model, "sampling": {**unset, **sampling}}}
+
     @field_validator("auxiliary")
     @classmethod
     def _is_not_started(cls, auxiliary: ModelConfig | None) -> ModelConfig | None:
@@ -637,7 +677,7 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
     "model": {"headers": {}, "extra_body": {}, "finish_reasons": [], "overflow_pattern": "", "prompt_cache": True},
     "sampling": {**dict.fromkeys(("top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")), "stop": []},
     "price": {"cached": None, "cache_write": None},
-    "agent": {"max_repeats": None},
+    "agent": {"max_repeats": None, "program": "", "review": "auto", "settings": {}},
     "learning": {"stop": {"when": "never"}},
 }
 """Fields added since digests were introduced, with the value that gives the old behaviour."""
@@ -657,7 +697,8 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
         rows["auxiliary"] = _decisive_model(auxiliary)
     return rows | {
         "model": _decisive_model(content["model"]),
-        "agent": _as_before("agent", content["agent"]),
+        # Where a program is installed does not matter; its version and digest are in the manifest.
+        "agent": _as_before("agent", _without(content["agent"], "at")),
         "learning": _as_before("learning", _without(content["learning"], "expect")),
         "web": _without(content.get("web", {}), *_REACHING),
         "run": _without(

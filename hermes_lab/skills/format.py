@@ -30,6 +30,7 @@ State = Literal["active", "deprecated", "stale", "archived"]
 still listed. `archived`: not listed."""
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_UNNAMED = re.compile(r"[^a-z0-9]+")
 _FRONTMATTER = re.compile(r"---\n(?P<head>.*?)\n---\n(?P<body>.*)", re.DOTALL)
 _OURS = "hermes-"
 _MAX_DEPTH = 20
@@ -58,6 +59,18 @@ def parse(text: str, files: dict[str, bytes] | None = None) -> Skill:
     if not body.strip():
         raise ToolError("content: the skill has no body")
     return Skill(cast(str, name), " ".join(description.split()), text, files or {})
+
+
+def mended(text: str, folder: str, files: dict[str, bytes] | None = None) -> Skill:
+    """Parses a SKILL.md whose name or description is not valid here, as other programs write them.
+
+    The name becomes that of the frontmatter, or else of its `folder`, in lowercase with hyphens; an overlong
+    description is cut. Raises `ToolError` if the rest is not valid.
+    """
+    head, body = _split(text)
+    name = _UNNAMED.sub("-", str(head.get("name") or folder).lower()).strip("-")[:MAX_NAME].strip("-")
+    description = " ".join(str(head.get("description") or "").split())[:MAX_DESCRIPTION]
+    return parse(_render({**head, "name": name, "description": description}, body), files)
 
 
 def check_name(name: object) -> None:

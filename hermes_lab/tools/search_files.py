@@ -67,7 +67,10 @@ async def search_files(
     """
     if not pattern:
         raise ToolError("pattern: say what to look for")
-    found = _found(file_path(path), glob=pattern if target == "files" else file_glob or "*", itself=target == "content")
+    below = PurePosixPath(ctx.sandbox.seen_workspace) if ctx.config.backend != "local" else WORKSPACE
+    found = _found(
+        file_path(path), below, glob=pattern if target == "files" else file_glob or "*", itself=target == "content"
+    )
     if target == "files":
         return await _names(ctx, found, "found", offset, limit)
     quoted = shlex.quote(pattern)
@@ -110,9 +113,9 @@ async def _counts(ctx: ToolContext, script: str, source: str, count: str, offset
     return {"counts": {_name(m): int(m["count"]) for m in _COUNT.finditer(counts)}, "total": int(total)}
 
 
-def _found(path: str, *, glob: str, itself: bool) -> str:
+def _found(path: str, below: PurePosixPath, *, glob: str, itself: bool) -> str:
     """Returns a script that defines `found`: the files below `path` that match `glob`, or `path` itself if `itself`."""
-    parts = (".",) if PurePosixPath(path) in (PurePosixPath(), WORKSPACE) else (".", *components(path))
+    parts = (".",) if PurePosixPath(path) in (PurePosixPath(), below) else (".", *components(path, below))
     where = "/".join(parts)
     return _FOUND.format(
         parts=" ".join(shlex.quote("/".join(parts[: n + 1])) for n in range(len(parts))),

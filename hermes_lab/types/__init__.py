@@ -12,6 +12,7 @@ from hermes_lab.types.episode import (
     KeptWorkspace,
     ModelIdentity,
     Observation,
+    ProgramUse,
     Rescored,
     Review,
     SkillTrace,
@@ -23,7 +24,7 @@ from hermes_lab.types.group import ScoredGroup
 from hermes_lab.types.memory import MemoryUse, MemoryWrite
 from hermes_lab.types.message import Generation, Message, Recorded, ToolCall, ToolResult, Usage
 from hermes_lab.types.skill import Skill, SkillEdit, SkillWrite
-from hermes_lab.types.task import Reward, Task, Verdict
+from hermes_lab.types.task import Reward, Root, Task, Verdict
 from hermes_lab.types.trajectory import Compression, Step, TokenBranch, Trajectory
 from hermes_lab.types.web import Page
 
@@ -41,10 +42,12 @@ __all__ = [
     "ModelIdentity",
     "Observation",
     "Page",
+    "ProgramUse",
     "Recorded",
     "Rescored",
     "Review",
     "Reward",
+    "Root",
     "ScoredGroup",
     "Skill",
     "SkillEdit",

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class EpisodeError(Struct, frozen=True, omit_defaults=True):
-    """Why an episode has no score. `kind` names what failed: model, sandbox, verifier, judge, worker, store or
+    """Why an episode has no score. `kind` names what failed: model, sandbox, program, verifier, judge, worker, store or
     internal."""
 
     kind: str
@@ -182,6 +182,22 @@ class Child(Struct, frozen=True, omit_defaults=True):
     children: tuple["Child", ...] = ()
 
 
+class ProgramUse(Struct, frozen=True, omit_defaults=True):
+    """The program that worked in place of the lab's own loop (`agent.program`).
+
+    `digest` is the sha256 of its installation. `requests` counts its requests for a reply, including those of reviews
+    and side requests such as titles; `refused` those that did not fit the model's context. `unread` names what it wrote
+    to its skills or notes that cannot be carried to the next episode, and why.
+    """
+
+    name: str
+    version: str
+    digest: str
+    requests: int = 0
+    refused: int = 0
+    unread: tuple[str, ...] = ()
+
+
 class EpisodeKey(Struct, frozen=True, kw_only=True):
     """What identifies the record of an episode: a later record with the same key supersedes an earlier one.
 
@@ -227,7 +243,7 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
     or held out; held-out tasks run with the same frozen snapshot, are never reviewed, and add nothing to the library.
     `block` is the index, from 0, of the task's world among those that the lane visits. `judgements` are by a model as a
     judge, whose tokens and cost are counted nowhere else; `workspaces` has one entry per submission, with
-    `run.keep_workspaces`.
+    `run.keep_workspaces`. `program` is None for the lab's own loop.
     """
 
     reward: Reward | None = None
@@ -244,6 +260,7 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
     judgements: tuple[Judgement, ...] = ()
     workspaces: tuple[KeptWorkspace, ...] = ()
     rescored: Rescored | None = None
+    program: ProgramUse | None = None
 
 
 def episode_key(suite: str, task_id: str, lane: str, round_: int, sample: int) -> str:

@@ -8,7 +8,9 @@ from hermes_lab.types.message import Message, Usage
 
 Budget = Literal["max_iterations", "max_seconds", "max_tokens", "max_cost"]
 StopReason = (
-    Literal["answered", "empty", "length", "filtered", "refused", "unparsed", "context_full", "repeated", "failed"]
+    Literal[
+        "answered", "empty", "length", "filtered", "refused", "unparsed", "context_full", "repeated", "ended", "failed"
+    ]
     | Budget
 )
 """How the work on a submission ended.
@@ -21,6 +23,7 @@ StopReason = (
 - `unparsed`: the text is a tool call in a format that is not parsed (`model.tool_parser`, `agent.tool_format`).
 - `context_full`: the prompt no longer fits the model.
 - `repeated`: the same call got the same result `agent.max_repeats` times in a row.
+- `ended`: a program ended before its conversation had an answer, such as at a limit of its own.
 - `failed`: an infrastructure failure or a bug, in reviews only.
 
 The others are budgets. The grace call after a budget or after `repeated` may still give a final response.

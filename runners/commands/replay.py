@@ -15,11 +15,14 @@ import typer
 from hermes_lab.agent.loop import REPLAY_LOG
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
+from hermes_lab.harness.installed import find_installed
+from hermes_lab.harness.programs import find_program
+from hermes_lab.harness.worker import ReviewWhen
 from hermes_lab.lane import lane_key
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.models import open_auxiliary, open_model
-from hermes_lab.models.replay import ReplayModel, first_difference
-from hermes_lab.rollout import ReviewWhen, RolloutContext, RolloutSpec, run_episode
+from hermes_lab.models.replay import ReplayModel, first_difference, stripped
+from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.folder import with_kept_suite
@@ -68,18 +71,29 @@ def replay(
     if again.error:
         difference = f"the replay errored: {again.error.kind}: {again.error.message}"
     else:
-        difference = first_difference(_messages(recorded), _messages(again))
+        volatile = _volatile(manifest)
+        was, now = ([stripped(each, volatile) for each in _messages(episode)] for episode in (recorded, again))
+        difference = first_difference(was, now)
     count = len(_messages(recorded))
     if json:
         report = {"episode": recorded.key, "messages": count, "same": not difference, "difference": difference}
         typer.echo(msgspec.json.encode(report | {"answers_now": changed}).decode())
         return 1 if difference else 0
-    typer.echo(f"{recorded.key}: {difference or f'all {count} messages are the same, byte for byte'}")
+    same = f"all {count} messages are the same, byte for byte{_left_out(manifest)}"
+    typer.echo(f"{recorded.key}: {difference or same}")
     if changed:
         output.say(
             f"{len(changed)} tool results differ when the tools are run again; the first: {printable(changed[0])}"
         )
     return 1 if difference else 0
+
+
+def _volatile(manifest: RunManifest) -> Callable[[str], str]:
+    return find_program(manifest.program.name).volatile if manifest.program else str
+
+
+def _left_out(manifest: RunManifest) -> str:
+    return f", but for what {manifest.program.name} varies from run to run, such as the day" if manifest.program else ""
 
 
 @contextmanager
@@ -112,12 +126,20 @@ async def _rerun(
     knowledge = knowledge_of(run, recorded)
     spec, weights = _planned_rollout(config, manifest, recorded, knowledge.library)
     await probe(config.sandbox)
-    suite = load_suite(config.suite)
+    suite = load_suite(config.suite, config.sandbox)
+    program = find_installed(config.agent)
+    if program and program.use() != manifest.program:
+        say(f"{program.name} is another installation ({program.version or 'no version'}) than that of the run")
     context = partial(
-        RolloutContext, config, config_digest(config), suite, open_sandbox=partial(open_sandbox, config.sandbox)
+        RolloutContext,
+        config,
+        config_digest(config),
+        suite,
+        open_sandbox=partial(open_sandbox, config.sandbox),
+        program=program,
     )
     if not live:
-        model = ReplayModel([recorded], explains=True)
+        model = ReplayModel([recorded], explains=True, volatile=_volatile(manifest))
         judge = RecordedJudge(recorded.judgements)
         episode = await run_episode(context(model=model, judge=judge), spec, knowledge)
         if model.other_tools:
@@ -142,7 +164,7 @@ def _planned_rollout(
     # Plan only this arm: another one may need a different library.
     if key := lane_key(recorded.lane):
         config = config.model_copy(update={"learning": config.learning.model_copy(update={"arms": (key.arm,)})})
-    for lane in plan(config, load_suite(config.suite), library):
+    for lane in plan(config, load_suite(config.suite, config.sandbox), library):
         if lane.name == recorded.lane:
             # An uplift reruns tasks of any round, as the held-out tasks of its only check.
             steps = lane.steps if command == "uplift" else (recorded.round,)

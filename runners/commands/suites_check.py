@@ -20,9 +20,11 @@ from hermes_lab.protocols import Suite
 from hermes_lab.records import read_episodes
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.commands.suites_options import AnyWorld, Seed, config_of, names, split_of, suite_of
+from hermes_lab.runners.commands.suites_options import AnyWorld, Name, Seed, config_of, split_of, suite_of
 from hermes_lab.runners.tables import counted
 from hermes_lab.sandbox import open_sandbox
+from hermes_lab.tasks.adapters.harbor.check import check_tasks
+from hermes_lab.tasks.adapters.harbor.suite import HarborSuite
 from hermes_lab.tasks.admission import Static, examine
 from hermes_lab.tasks.check import CheckReport, Tell, check_suite, rubric_of, too_little
 from hermes_lab.tasks.jsonl import JsonlSuite
@@ -38,11 +40,10 @@ _STATIC = 50
 
 
 def check(
-    name: Annotated[
-        str, typer.Argument(help="A suite's name, or a JSONL file.", show_default=False, autocompletion=names)
-    ] = "",
+    name: Name = "",
     count: Annotated[
-        int | None, typer.Option("--count", "-n", help="Tasks per split.", min=1, show_default="20; all rows of a file")
+        int | None,
+        typer.Option("--count", "-n", help="Tasks per split.", min=1, show_default="20; all of a file or folder"),
     ] = None,
     split: Annotated[str, typer.Option(help="The split to check.")] = ALL,
     seed: Seed = 0,
@@ -58,11 +59,13 @@ def check(
     if runs:
         return _check_runs(runs, name, json)
     if not name:
-        raise ConfigError("tasks check: give a suite, a JSONL file, or a run folder with --runs")
+        raise ConfigError("tasks check: give a suite, a JSONL file, a folder of Harbor tasks, or a run with --runs")
     settings = config_of(name, config)
     suite = suite_of(settings)
     if isinstance(suite, JsonlSuite):
         return _check_file(suite, count or 0, settings.sandbox, json)
+    if isinstance(suite, HarborSuite):
+        return _check_folder(suite, count or 0, settings.sandbox, json)
     if name in adapters():
         return _check_adapter(suite, split, count or 20, seed, settings.sandbox)
     if not isinstance(suite, Provable):
@@ -240,6 +243,30 @@ def _check_file(suite: JsonlSuite, count: int, sandbox: SandboxConfig, json: boo
     found = f"{len(failures)} refused" if failures else "none refused"
     model = f"{judged} graded by a model, which is not asked here; " if judged else ""
     typer.echo(f"{suite.path}: {counted(rows, 'row')}, {found}; {model}solvability not checked (no oracle)")
+    for line in collapsed(failures):
+        output.say(line)
+    return 2 if failures else 0
+
+
+def _check_folder(suite: HarborSuite, count: int, sandbox: SandboxConfig, json: bool) -> int:
+    """Lists the tasks that cannot run, and plays the others: nothing done, and the solution that comes with them."""
+    failures = [] if suite.left_out else suite.problems()
+    tasks = suite.tasks()[: count or None]
+    checked = anyio.run(check_tasks, suite, partial(open_sandbox, sandbox), tasks)
+    failures += [f"{suite.path}: {each.id}: {failure}" for each in checked for failure in each.failures]
+    if json:
+        rows = [{"task": each.id, "noop": each.noop, "oracle": each.oracle} for each in checked]
+        content = {"suite": suite.name, "tasks": rows, "unsupported": suite.unsupported, "failures": failures}
+        typer.echo(msgspec.json.encode(content).decode())
+        return 2 if failures else 0
+    solved = [each.oracle for each in checked if suite.has_solution(each.id)]
+    typer.echo(
+        f"{suite.path}: {counted(len(checked), 'task')} checked: doing nothing scores 0 in "
+        f"{sum(each.noop == 0 for each in checked)}, the solution 1 in {sum(score == 1 for score in solved)} of "
+        f"{len(solved)} that have one; {len(suite.unsupported)} unsupported, {len(suite.broken)} broken"
+    )
+    for remark in suite.remarks():
+        typer.echo(f"  {remark}")
     for line in collapsed(failures):
         output.say(line)
     return 2 if failures else 0

@@ -247,6 +247,8 @@ def _extract_workspace(folder: Path, task: Task, settings: RunConfig) -> None:
     """Creates the workspace in a sandbox, since the setup must not run outside one, and copies it to `folder`."""
     from hermes_lab.sandbox import open_sandbox
 
+    if task.root is not None:
+        raise ConfigError(f"--workspace: {task.id} has a system of its own, which is no folder to copy")
     _refuse_existing(folder, "--workspace")
     packed = anyio.run(_pack_workspace, task, open_sandbox(settings.sandbox))
     folder.mkdir(parents=True)

@@ -1,5 +1,6 @@
 """Options and helpers shared by the `tasks` commands."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,7 +17,12 @@ def names(incomplete: str) -> list[str]:
     return [name for name in list_suites() if name.startswith(incomplete)]
 
 
-Name = Annotated[str, typer.Argument(help="A suite's name, or a JSONL file.", show_default=False, autocompletion=names)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="A suite's name, a JSONL file, or a folder of Harbor tasks.", show_default=False, autocompletion=names
+    ),
+]
 Split = Annotated[str, typer.Option(help="The split of the suite.")]
 Seed = Annotated[int, typer.Option(help="Seed for the tasks.")]
 World = Annotated[int, typer.Option(help="Seed for the hidden rules.", min=0)]
@@ -26,8 +32,12 @@ AnyWorld = Annotated[
 
 
 def config_of(name: str, sources: list[str] | None) -> RunConfig:
-    """The configuration for the suite `name`, which may be a JSONL file."""
-    key = "path" if name.endswith(".jsonl") else "name"
+    """The configuration for the suite `name`, which may be a JSONL file or a folder of Harbor tasks."""
+    key = (
+        "path"
+        if name.endswith(".jsonl") or "/" in name or (name not in list_suites() and Path(name).is_dir())
+        else "name"
+    )
     config = load_config(sources or [])
     if config.suite.name or config.suite.path:
         raise ConfigError("suite: given as the argument, so leave suite.name and suite.path out of --config")
@@ -36,7 +46,7 @@ def config_of(name: str, sources: list[str] | None) -> RunConfig:
 
 def suite_of(config: RunConfig) -> Suite:
     """The suite of a configuration."""
-    return load_suite(config.suite)
+    return load_suite(config.suite, config.sandbox)
 
 
 def split_of(suite: Suite, split: str) -> str:

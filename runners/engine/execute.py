@@ -5,7 +5,7 @@ The commands, studies, GRPO rollout collection and `hermes_lab.run` all use it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,8 @@ from anyio.from_thread import start_blocking_portal
 from hermes_lab.activity import Activities
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
+from hermes_lab.harness.check import check_agent
+from hermes_lab.harness.installed import Installed, find_installed
 from hermes_lab.models import open_auxiliary, open_models
 from hermes_lab.protocols import Suite
 from hermes_lab.records import write_json
@@ -37,7 +39,8 @@ from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
 from hermes_lab.runners.engine.weights import weights_digest, weights_of, wrap_adapter_errors
 from hermes_lab.runners.interrupt import ignored_interrupts, one_interrupt
 from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
-from hermes_lab.tools.distributions import check_tools
+from hermes_lab.suites import RemarkingSuite
+from hermes_lab.tools.toolbox import check_toolsets
 from hermes_lab.types import Task
 from hermes_lab.verification import check_judge, open_judge
 from hermes_lab.verification.workspaces import FOLDER
@@ -67,11 +70,14 @@ class RunPlan:
 
     def __post_init__(self) -> None:
         """Raises `ConfigError` for an unavailable tool, sandbox or judge before anything is written."""
-        check_tools(self.config.agent)
-        check_judge(self.config, self.suite, self._tasks())
+        arms = self.config.learning.arms if self.command == "learn" else ()
+        check_agent(self.config, self.suite, self.tasks(), arms)
+        check_judge(self.config, self.suite, self.tasks())
         open_sandbox(self.config.sandbox)
+        _check_roots(self.config, self.tasks())
 
-    def _tasks(self) -> Iterator[Task]:
+    def tasks(self) -> Iterator[Task]:
+        """All tasks of the run."""
         return (task for lane in self.lanes for tasks in (*lane.rounds, *lane.heldout) for task in tasks)
 
     @property
@@ -97,6 +103,26 @@ class RunPlan:
         if self.folder is not None:
             read_done(self.lanes, self.folder, tally.add)
         return tally.total("finished")
+
+
+def rooted(tasks: Iterable[Task]) -> Task | None:
+    """The first task with a system of its own."""
+    return next((task for task in tasks if task.root is not None), None)
+
+
+def _check_roots(config: RunConfig, tasks: Iterable[Task]) -> None:
+    """Refuses what needs a task to be nothing but its workspace."""
+    task = rooted(tasks)
+    if task is None:
+        return
+    open_sandbox(config.sandbox, root=task.root)
+    what = f"{task.id} has a system of its own, of which the working directory is only a part"
+    if config.run.keep_workspaces:
+        raise ConfigError(f"run.keep_workspaces: {what}; leave it out")
+    if not config.agent.distribution and "delegate_task" in check_toolsets(
+        config.agent.toolsets, config.agent.disabled_tools
+    ):
+        raise ConfigError(f"agent.toolsets: {what}, so delegate_task has no sandbox; leave it out")
 
 
 class Listener:
@@ -171,6 +197,7 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
     check_folder(folder, resume=resume)
     tally = plan.tally()
     with lock_folder(folder), wrap_adapter_errors(plan.command, config):
+        program = find_installed(config.agent)
         tasks, weights = tasks_digest(plan.lanes), weights_digest(adapters)
         open_folder(
             folder,
@@ -180,6 +207,8 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
             library=plan.library,
             adapter_digest=weights,
             wanted=plan.wanted,
+            program=program.use() if program else None,
+            left_out=plan.suite.left_out if isinstance(plan.suite, RemarkingSuite) else {},
             resume=resume,
         )
         if plan.command == "learn":
@@ -202,23 +231,33 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
             elif (
                 not (tally.stopping and tally.stopping.decision) and tally.budget.allows()
             ):  # otherwise there is no need to start a model
-                run_blocking(partial(_run, plan, adapters, folder, done, tally, listener))
+                run_blocking(partial(_run, plan, adapters, program, folder, done, tally, listener))
         except KeyboardInterrupt:
             raise Interrupted(_result(folder, tally)) from None
     return _result(folder, tally)
 
 
 async def _run(
-    plan: RunPlan, adapters: Sequence[str], folder: Path, done: Done, tally: Tally, listener: Listener
+    plan: RunPlan,
+    adapters: Sequence[str],
+    program: Installed | None,
+    folder: Path,
+    done: Done,
+    tally: Tally,
+    listener: Listener,
 ) -> None:
     config, say = plan.config, listener.message
     for promise in missing_guarantees(config.sandbox):
         listener.warning(f"sandbox.backend={config.sandbox.backend}: {promise}")
+    for remark in plan.suite.remarks() if isinstance(plan.suite, RemarkingSuite) else ():
+        listener.warning(remark)
     if warning := reward_warnings(config.reward):
         listener.warning(warning)
     web = open_web(config.web)
     with one_interrupt():
         await probe(config.sandbox)
+        if task := rooted(plan.tasks()):
+            await probe(config.sandbox, task.root)
         opened = open_models(
             config.model,
             adapters,
@@ -232,12 +271,22 @@ async def _run(
             open_auxiliary(config, say=say) as auxiliary,
             open_judge(config, say=say) as judge,
         ):
-            digest, sandbox = config_digest(config), partial(open_sandbox, config.sandbox)
+            digest = config_digest(config)
             kept = folder / FOLDER if config.run.keep_workspaces else None
             tally.activities = activities = Activities()
             contexts = [
                 RolloutContext(
-                    config, digest, plan.suite, model, sandbox, web, auxiliary, judge, kept, activities=activities
+                    config,
+                    digest,
+                    plan.suite,
+                    model,
+                    partial(open_sandbox, config.sandbox),
+                    web,
+                    auxiliary,
+                    judge,
+                    kept,
+                    program,
+                    activities=activities,
                 )
                 for model in models
             ]

@@ -2,16 +2,18 @@
 
 import fcntl
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, config_differences, read_manifest, same_tasks
 from hermes_lab.records import episode_files, write_atomic, write_json
+from hermes_lab.types import ProgramUse
 
 _LOCK = ".lock"
 _COMMANDS = {"learn": "experiment"}
@@ -27,7 +29,9 @@ def open_folder(
     library: str,
     adapter_digest: str,
     wanted: int,
+    program: ProgramUse | None = None,
     resume: bool,
+    left_out: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Creates the folder of a new run, or checks that it holds this run. The caller must hold `lock_folder`.
 
@@ -42,8 +46,10 @@ def open_folder(
         library=library,
         adapter_digest=adapter_digest,
         wanted=wanted,
+        left_out=dict(left_out),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(),
+        program=program,
     )
     check_folder(out, resume=resume)
     if (out / "run.json").exists() and episode_files(out):
@@ -67,8 +73,11 @@ def check_folder(out: Path, *, resume: bool) -> None:
 
 
 def keep_suite(out: Path, config: RunConfig) -> None:
-    """Copies the suite's file into the run, so that episodes can be rerun after the original is gone."""
-    if config.suite.path and not (kept := _suite_file(out, config)).exists():
+    """Copies the suite's file into the run, so that episodes can be rerun after the original is gone.
+
+    A folder of tasks, which may be large, stays where it is.
+    """
+    if Path(config.suite.path).is_file() and not (kept := _suite_file(out, config)).exists():
         write_atomic(kept, Path(config.suite.path).read_bytes())
 
 
@@ -94,6 +103,12 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
         raise ConfigError(
             f"{out}: was started with {field}={was}, now {is_}; resume with the same value, or choose another --out"
         )
+    if earlier.program != now.program:
+        was, is_ = (_program(each.program) for each in (earlier, now))
+        raise ConfigError(
+            f"{out}: was started with {was}, now it is {is_}; name the same installation with agent.at, or choose "
+            "another --out"
+        )
     adapters = "learning.adapters" if now.config["learning"]["adapters"] else "model.adapter"
     if not same_tasks(earlier.tasks_digest, now.tasks_digest):
         raise ConfigError(f"{out}: the suite's tasks have changed since the run started; choose another --out")
@@ -103,6 +118,10 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
     ):
         if getattr(earlier, field) != getattr(now, field):
             raise ConfigError(f"{out}: {what} have changed since the run started; choose another --out")
+
+
+def _program(program: ProgramUse | None) -> str:
+    return f"{program.name} {program.version} (digest {program.digest[:12]})" if program else "no program"
 
 
 @contextmanager

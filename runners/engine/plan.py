@@ -12,11 +12,12 @@ from typing import Any, Literal
 import msgspec
 
 from hermes_lab.config.schema import Arm, RunConfig
+from hermes_lab.harness.worker import ReviewWhen
 from hermes_lab.lane import MAIN
 from hermes_lab.manifest import WITHOUT_OBJECTS
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
-from hermes_lab.rollout import ReviewWhen, RolloutSpec
+from hermes_lab.rollout import RolloutSpec
 from hermes_lab.runners.engine.lanes import LEARNING
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.registry import wrap_suite_errors
@@ -139,7 +140,10 @@ class _Plain:
             return sorted(map(self, value), key=repr)
         name = type(value).__qualname__
         if isinstance(value, msgspec.Struct):
-            return [name, self(msgspec.structs.asdict(value))]
+            given = msgspec.structs.asdict(value)
+            if isinstance(value, Task) and value.root is None:  # a field that is younger than runs to be resumed
+                del given["root"]
+            return [name, self(given)]
         if type(value).__module__.startswith("hermes_lab."):
             self.left_out = True
             return ""

@@ -17,6 +17,7 @@ import msgspec
 from hermes_lab.activity import Activities
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import HermesLabError
+from hermes_lab.harness.installed import Installed
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models import open_again, open_auxiliary
 from hermes_lab.models.adapters import PACKAGED, adapter_folder
@@ -44,6 +45,7 @@ class Setup:
     models: tuple[tuple[str, ModelIdentity], ...]
     environment: Mapping[str, str]
     workspaces: Path | None = None
+    program: Installed | None = None
 
 
 def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str]) -> Setup:
@@ -52,7 +54,8 @@ def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Se
     names = (config.model.api_key_env, config.web.api_key_env, *judge)
     environment = {name: value for name in names if name and (value := os.environ.get(name))}
     models = tuple((_absolute(name), context.model.identity) for name, context in zip(adapters, contexts, strict=True))
-    return Setup(config, contexts[0].config_digest, contexts[0].suite, models, environment, contexts[0].workspaces)
+    first = contexts[0]
+    return Setup(config, first.config_digest, first.suite, models, environment, first.workspaces, first.program)
 
 
 def encode_request(spec: RolloutSpec, knowledge: Knowledge) -> bytes:
@@ -105,6 +108,7 @@ class Worker:
                         auxiliary,
                         judge,
                         setup.workspaces,
+                        setup.program,
                         activities=self._activities,
                     )
                     for model in models

@@ -52,7 +52,10 @@ class BatchSampler:
     def collect(self, batch: Batch) -> None:
         """Runs the rollouts that are missing in the batch's folder."""
         self._find_server(batch.config.model)
-        suite, library = load_suite(batch.config.suite), load_initial_library(batch.config.skills.library)
+        suite, library = (
+            load_suite(batch.config.suite, batch.config.sandbox),
+            load_initial_library(batch.config.skills.library),
+        )
         lanes = batch_lanes(batch, suite, library)
         for _ in range(_TRIES):
             plan = RunPlan("run", batch.config, batch.folder, suite, lanes, library.snapshot)

@@ -51,7 +51,8 @@ def library_claims(run: Path) -> list[LibraryClaims] | None:
 
     Raises `ConfigError` if the run cannot be read, or its suite is no longer available.
     """
-    suite = load_suite(config_of(run).suite)
+    config = config_of(run)
+    suite = load_suite(config.suite, config.sandbox)
     if not isinstance(suite, RuleAwareSuite):
         return None
     lanes: dict[str, dict[tuple[int, str], _LaneEpisode]] = {}
@@ -155,7 +156,7 @@ def scan_leaks(run: Path) -> LeakScan | None:
     config = config_of(run)
     if read_manifest(run).command != "learn" or not config.learning.heldout.tasks:
         return None
-    suite = load_suite(config.suite)
+    suite = load_suite(config.suite, config.sandbox)
     lanes = [lane for lane in lanes_of(run, config, suite) if lane.arm not in ("off", "oracle")]
     lanes = [lane for lane in lanes if (run / "lanes" / lane.name / "home" / "skills").is_dir()]
     tasks = {task.id: task for lane in lanes for block in lane.heldout for task in block}

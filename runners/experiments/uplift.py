@@ -64,7 +64,7 @@ def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
     config = with_kept_suite(
         run, asked.model_copy(update={"skills": asked.skills.model_copy(update={"library": text})})
     )
-    suite = load_suite(config.suite)
+    suite = load_suite(config.suite, config.sandbox)
     lanes = lanes_of(run, config, suite)
     if not same_tasks(manifest.tasks_digest, tasks_digest(lanes)):
         raise ConfigError(f"{run}: its tasks cannot be regenerated, since the suite or the overrides have changed")

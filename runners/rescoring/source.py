@@ -72,12 +72,12 @@ def open_source(run: Path, overrides: Sequence[str]) -> Source:
     config = load_config(overrides, before.model_dump(mode="json"))
     _check_overrides(before, config)
     path = config.suite.path
-    if path and not Path(path).is_file():
+    if path and not Path(path).exists():
         raise ConfigError(f"suite.path: {path} is gone; name the file with the changed verifier: -c suite.path=FILE")
-    suite = load_suite(config.suite)
+    suite = load_suite(config.suite, config.sandbox)
     now = _tasks(manifest.command, config, suite)
     kept = with_kept_suite(run, before)
-    then = _tasks(manifest.command, kept, load_suite(kept.suite)) if kept is not before else {}
+    then = _tasks(manifest.command, kept, load_suite(kept.suite, kept.sandbox)) if kept is not before else {}
     if before.judge and not (isinstance(suite, JudgedSuite) and any(map(suite.judge_rubric, now.values()))):
         config = config.model_copy(update={"judge": None})  # the run's own judge is not needed any more
     check_judge(config, suite, now.values())

@@ -212,7 +212,7 @@ def test_a_run_in_which_everything_was_answered_warns_of_nothing(write_run: Writ
 def test_the_configuration_of_an_older_run_may_lack_a_field(write_run: WriteRun) -> None:
     summary = summarize(write_run([ended(stop, task) for task, stop in enumerate(PLAIN) if stop != "failed"]))
     found = warnings_of(summary, {})
-    assert len(found) == 7  # not the budgets, of which each ended one in twelve
+    assert len(found) == 8  # not the budgets, of which each ended one in thirteen
     assert not any("(None" in warning for warning in found)
     assert any("truncated at model.sampling.max_tokens" in warning for warning in found)
 

@@ -14,7 +14,13 @@ _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|'([^'\n]+)'")
 _PLAIN = re.compile(r"-{0,2}[^\W\d][^\W\d]*([-_]+[^\W\d]+)*", re.ASCII)
 _PAYLOAD = frozenset({"content", "old_string", "new_string", "text", "todos"})
 """Arguments that contain the result of the work, not how it was done."""
-ASIDE = frozenset({"skill_view", "skills_list", "skill_manage", "memory", "session_search", "todo", "clarify"})
+ASIDE = frozenset(
+    {
+        *("skill_view", "skills_list", "skill_manage", "memory", "session_search", "todo", "clarify"),
+        # Of programs that work in place of the lab's own loop.
+        *("Skill", "TodoWrite", "skill", "todo_write", "todowrite", "todoread", "save_memory", "update_plan"),
+    }
+)
 """Tools that do not work on the task itself."""
 _READ_CHARS = 10_000
 _TOOLS = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -12,7 +12,7 @@ from hermes_lab.skills.learning.loads import shown_skill
 from hermes_lab.skills.learning.observe import ASIDE, Done, done, texts, words
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.placebo import is_placebo
-from hermes_lab.types import Child, Skill, SkillTrace, Task, Trajectory
+from hermes_lab.types import Child, Skill, SkillTrace, Task, ToolResult, Trajectory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,12 +47,14 @@ def traces(
     trajectory: Trajectory,
     learnt_from: Mapping[str, tuple[str, ...]],
     children: Sequence[Child] = (),
+    shows: Callable[[Skill, ToolResult], bool] = lambda skill, result: shown_skill(result) == skill.name,
 ) -> tuple[SkillTrace, ...]:
     """Returns the traces of an episode, by name; `SkillUse` says which skills are included.
 
     `learnt_from` gives the triggers of the tasks in which a skill was written (`SkillWrite.triggers`). If it has the
     skill, eligibility means that the task shares a trigger. Otherwise eligibility is estimated from text similarity,
-    except for placebo skills, whose text has no content. This is cheap if no skill is unknown or loaded.
+    except for placebo skills, whose text has no content. This is cheap if no skill is unknown or loaded. `shows` says
+    whether a result contains a skill's own text.
     """
     comparable = [
         skill for name, skill in library.skills.items() if not learnt_from.get(name) and not is_placebo(skill)
@@ -66,7 +68,7 @@ def traces(
     for name in sorted({*loaded, *nearest, *(name for name, found in eligible.items() if found[0])}):
         followed = share = None
         if name in loaded and name in library.skills:  # a skill written in this episode is not in the library
-            share = _followed(library.skills[name], conversations)
+            share = _followed(library.skills[name], conversations, shows)
             followed = None if share is None else share > 0
         rows.append(SkillTrace(name, *eligible[name], name in listed, name in loaded, followed, share))
     return tuple(rows)
@@ -80,7 +82,9 @@ def _conversations(trajectory: Trajectory, children: Sequence[Child]) -> Iterato
             yield from _conversations(child.trajectory, child.children)
 
 
-def _followed(skill: Skill, conversations: Sequence[Sequence[Done]]) -> float | None:
+def _followed(
+    skill: Skill, conversations: Sequence[Sequence[Done]], shows: Callable[[Skill, ToolResult], bool]
+) -> float | None:
     """Returns the share of a loaded skill's code lines that were run; None if it has no code.
 
     A call of a compiled skill's tool counts as 1.
@@ -88,7 +92,7 @@ def _followed(skill: Skill, conversations: Sequence[Sequence[Done]]) -> float | 
     tool = skill_format.compiled(skill)
     if tool and any(each.call.name == tool and each.result.executed for calls in conversations for each in calls):
         return 1.0
-    after = [_after_loading(skill.name, calls) for calls in conversations]
+    after = [_after_loading(skill, calls, shows) for calls in conversations]
     if all(calls is None for calls in after):  # the user loaded it
         after = list(conversations[:1])
     share = adherence(skill_format.body(skill), [each for calls in after for each in calls or ()])
@@ -130,9 +134,11 @@ def _distinctive(line: str) -> frozenset[str]:
     return frozenset(word for word in words(bare) if len(word) > 1 and any(map(str.isalnum, word)))
 
 
-def _after_loading(name: str, calls: Sequence[Done]) -> Sequence[Done] | None:
+def _after_loading(
+    skill: Skill, calls: Sequence[Done], shows: Callable[[Skill, ToolResult], bool]
+) -> Sequence[Done] | None:
     """Returns the calls after the turn that first loaded the skill; None if none did."""
-    turns = (each.turn for each in calls if shown_skill(each.result) == name)
+    turns = (each.turn for each in calls if shows(skill, each.result))
     first = next(turns, None)
     return None if first is None else [each for each in calls if each.turn > first]
 

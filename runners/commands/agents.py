@@ -1,0 +1,62 @@
+"""`agents`: the programs that can work in place of the lab's own loop."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hermes_lab.runners.commands import options
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(help="Programs that work in place of the lab's own loop (agent.program).", no_args_is_help=True)
+    group.command(
+        "list",
+        help="List the programs, whether they are on the PATH, and their settings.\n\nhermes-lab agents list",
+    )(list_)
+    group.command(
+        "check",
+        help="Run a program on one small task with a scripted model, in a sandbox and without a network: a tool call, "
+        "a rejection, a second submission, a skill that it reads, and a review. Exits 2 if a step fails.\n\n"
+        "hermes-lab agents check hermes --at ~/.venvs/hermes",
+    )(check)
+    app.add_typer(group, name="agents")
+
+
+def list_(json: options.Json = False) -> None:
+    """`hermes-lab agents list`."""
+    from hermes_lab.harness.programs import find_program, program_names
+    from hermes_lab.runners.agents import describe
+
+    found = [describe(find_program(name)) for name in program_names()]
+    if json:
+        import msgspec
+
+        typer.echo(msgspec.json.encode(found).decode())
+        return
+    for program in found:
+        typer.echo(f"{program['name']:<16} {program['summary']}")
+        typer.echo(f"{'':<16} {program['installed'] or 'not on the PATH; install it with: ' + program['install']}")
+        for name, meaning in program["settings"].items():
+            typer.echo(f"{'':<16} agent.settings.{name}: {meaning}")
+
+
+def check(
+    program: Annotated[str, typer.Argument(help="A program, as in `agents list`.", show_default=False)],
+    at: Annotated[Path | None, typer.Option("--at", help="Where it is installed, as in agent.at.")] = None,
+    config: options.Config = None,
+    json: options.Json = False,
+) -> int:
+    """`hermes-lab agents check`."""
+    from hermes_lab.runners.agents import check_program
+
+    steps = check_program(program, str(at or ""), config or [])
+    if json:
+        import msgspec
+
+        typer.echo(msgspec.json.encode([step._asdict() for step in steps]).decode())
+    else:
+        for step in steps:
+            typer.echo(f"{'ok  ' if step.works else 'FAIL'}  {step.what:<28} {step.detail}")
+    return 0 if all(step.works for step in steps) else 2
