@@ -385,3 +385,13 @@ def test_what_is_found_does_not_depend_on_what_arrives_beside(episode: tuple[Age
         assert len(sorted_.others) == len(alone.others) + len(beside)
         steps = sum(len(thread.steps) for thread in (sorted_.main, *sorted_.reviews, *sorted_.others))
         assert steps == sum(len(plan.exchanges) for plan in plans)  # every reply is in one conversation
+
+
+def test_a_review_of_a_side_conversation_is_a_review() -> None:
+    agent = Agent()
+    agent.work(begin(), 0)
+    side = agent.work([Message(role="system", content="Help."), user("look around")], 1, "Seen.")
+    agent.work([*side, user(REVIEW)], 0, "Saved.")
+    sorted_ = found(agent)
+    assert [texts(review) for review in sorted_.reviews] == [[REVIEW, "Saved."]]
+    assert [texts(other)[-1] for other in sorted_.others] == ["Seen."]
