@@ -11,6 +11,7 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.envs.spaces import Actions, TurnSpace, action_space, turn_text
 from hermes_lab.envs.stepwise import LoopThread, SteppedRollout, Turn
 from hermes_lab.errors import ConfigError, HermesLabError
+from hermes_lab.harness.check import check_own_loop
 from hermes_lab.rewards import reward_warnings
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
@@ -46,6 +47,7 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         if actions not in get_args(Actions):
             raise ConfigError(f"actions: unknown {actions!r}; use {' or '.join(get_args(Actions))}")
         named = [f"suite.name={suite}"] if suite else []
+        check_own_loop(load_config([*named, *config]), "an environment with single steps")
         self.config = load_config([*named, *config, "agent.tool_format=hermes"])
         agent = self.config.agent
         tools = () if agent.distribution else check_toolsets(agent.toolsets, agent.disabled_tools)

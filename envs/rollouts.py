@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 
 from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.harness.installed import find_installed
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.weights import Say
@@ -84,6 +85,16 @@ async def open_rollouts(
         open_judge(config, say=say) as judge,
     ):
         sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
-        context = RolloutContext(config, config_digest(config), suite, model, sandbox, web, auxiliary, judge)
+        context = RolloutContext(
+            config,
+            config_digest(config),
+            suite,
+            model,
+            sandbox,
+            web,
+            auxiliary,
+            judge,
+            program=find_installed(config.agent),
+        )
         async with executor(config, [context], [config.model.adapter], say) as run:
             yield Rollouts(context, library or Library(), run)

@@ -41,7 +41,7 @@ class SandboxError(InfraError):
 
 
 class ProgramError(InfraError):
-    """A program that works in place of the lab's own loop did not start, or broke its protocol."""
+    """A program that works instead of the lab's own loop did not start, or broke its protocol."""
 
     kind = "program"
 

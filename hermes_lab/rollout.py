@@ -14,6 +14,7 @@ from hermes_lab.activity import Activities, Activity
 from hermes_lab.agent.review import due, tool_iterations
 from hermes_lab.config.schema import RunConfig, SkillsConfig
 from hermes_lab.errors import InfraError, SandboxError
+from hermes_lab.harness.check import check_own_loop
 from hermes_lab.harness.installed import Installed
 from hermes_lab.harness.own import OwnHarness
 from hermes_lab.harness.worker import Assignment, Harness, ReviewWhen, Work, Worker
@@ -63,9 +64,13 @@ class RolloutContext:
     workspaces: Path | None = None
     """Where workspaces are kept (`run.keep_workspaces`)."""
     program: Installed | None = None
-    """The program that works in place of the lab's own loop (`agent.program`)."""
+    """The program that works instead of the lab's own loop (`agent.program`)."""
     activities: Activities = field(default_factory=Activities, repr=False, compare=False)
     """What the rollouts are doing now."""
+
+    def __post_init__(self) -> None:
+        if not self.program:
+            check_own_loop(self.config, "a RolloutContext without a program")
 
     @cached_property
     def harness(self) -> Harness:

@@ -1,4 +1,4 @@
-"""Describes and checks the programs that can work in place of the lab's own loop."""
+"""Describes and checks the programs that can work instead of the lab's own loop."""
 
 import shutil
 from collections.abc import Sequence

@@ -8,6 +8,7 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.stepwise import LoopThread, SteppedRollout
 from hermes_lab.envs.trl.rollout import suite_tasks
 from hermes_lab.errors import ConfigError, HermesLabError
+from hermes_lab.harness.check import check_own_loop
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.skills.library import Library
 from hermes_lab.suites import SessionSuite
@@ -27,6 +28,7 @@ def make_environment(config: RunConfig, *, library: Library | None = None) -> ty
     TRL samples the turns itself and passes only tool calls to an environment, one at a time. The final answer's text is
     therefore unknown; verifiers get "Done.". Raises `ConfigError` if tasks have their own tools.
     """
+    check_own_loop(config, "an environment with single steps")
     agent = config.agent.model_copy(update={"tool_format": "hermes"})
     config = config.model_copy(update={"agent": agent})
     suite = load_suite(config.suite, config.sandbox)
@@ -51,6 +53,7 @@ def make_environment(config: RunConfig, *, library: Library | None = None) -> ty
 def environment_rows(config: RunConfig, *, library: Library | None = None) -> list[dict[str, Any]]:
     """One row per task, for `datasets.Dataset.from_list`: the system prompt, and a user turn to which `reset` adds the
     task. Tools are rendered by TRL's chat template."""
+    check_own_loop(config, "an environment with single steps")
     agent = config.agent.model_copy(update={"tool_format": "native"})
     config = config.model_copy(update={"agent": agent})
     suite, loop = load_suite(config.suite, config.sandbox), LoopThread()

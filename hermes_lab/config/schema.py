@@ -219,7 +219,7 @@ class AgentConfig(Section):
     delegation: DelegationConfig = DelegationConfig()
     """Limits of `delegate_task`."""
     program: str = ""
-    """A program that works in place of the lab's own loop, such as `hermes`, `claude` or `codex` (`hermes-lab agents
+    """A program that works instead of the lab's own loop, such as `hermes`, `claude` or `codex` (`hermes-lab agents
     list`); empty: the lab's own loop. Sampling parameters that are not set are then the program's own."""
     at: InputPath = ""
     """Where the program is installed: a virtual environment, a folder with `node_modules`, or the executable itself.
@@ -651,6 +651,19 @@ class RunConfig(Section):
             return fields
         unset = dict.fromkeys(("temperature", "top_p", "max_tokens"))
         return {**fields, "model": {**model, "sampling": {**unset, **sampling}}}
+
+    @model_validator(mode="after")
+    def _limits_replies(self) -> "RunConfig":
+        """A program sends a limit of its own (`check_agent`)."""
+        models = {
+            "model": None if self.agent.program else self.model,
+            "auxiliary": self.auxiliary,
+            "judge.model": self.judge and self.judge.model,
+        }
+        for name, model in models.items():
+            if model and model.provider == "anthropic" and model.sampling.max_tokens is None:
+                raise ValueError(f"{name}.sampling.max_tokens: the Anthropic Messages API needs a number, not null")
+        return self
 
     @field_validator("auxiliary")
     @classmethod

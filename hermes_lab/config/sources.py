@@ -360,7 +360,7 @@ def _problem(schema: type[Section], error: ErrorDetails, merged: Merged) -> Prob
     elif error["type"] == "literal_error":
         message = f"must be {error['ctx']['expected']}"
     message = _MESSAGES.get(error["type"], message)
-    return Problem(where, field, f"{where}: {field}: {message}" if where else f"{field}: {message}")
+    return Problem(where, field, ": ".join(filter(None, (where, field, message))))
 
 
 def origin_of(path: _At, origins: Mapping[_At, Origin]) -> str:

@@ -11,6 +11,14 @@ from hermes_lab.tools.distributions import check_tools
 from hermes_lab.types import Task
 
 
+def check_own_loop(config: RunConfig, what: str) -> None:
+    """Raises `ConfigError` if another program is configured, for `what` can only run the lab's own loop."""
+    if config.agent.program:
+        raise ConfigError(
+            f"agent.program: {what} runs only the lab's own agent loop; leave out agent.program={config.agent.program}"
+        )
+
+
 def check_agent(config: RunConfig, suite: Suite, tasks: Iterable[Task], arms: Sequence[Arm] = ()) -> None:
     """Raises `ConfigError` for a tool that is not available; with `agent.program`, if it is not installed, or cannot
     do what the tasks or the `arms` of an experiment need."""
@@ -25,6 +33,11 @@ def check_agent(config: RunConfig, suite: Suite, tasks: Iterable[Task], arms: Se
         raise ConfigError(
             f"suite.name: the tasks of {suite.name} have web pages of their own, which only the lab's own loop can "
             f"search; choose another suite, or leave out agent.program={agent.program}"
+        )
+    model = config.model
+    if model.provider == "anthropic" and program.dialect != "messages" and model.sampling.max_tokens is None:
+        raise ConfigError(
+            f"model.sampling.max_tokens: the Anthropic Messages API needs a number, which {program.name} does not give"
         )
     if agent.review == "own" and not program.learns:
         raise ConfigError(f"agent.review: {program.name} does not review its work by itself; use `asked` or `none`")

@@ -351,12 +351,16 @@ class ProgramWorker:
             ),
         )
         notes = tuple(write for write in found.note_writes if write.origin == "foreground")
+        if lost := self._proxy.lost:
+            _log.warning("%s sent %d images or files, which the record has only as a note", self._program.name, lost)
         for line in self._unread:
             _log.warning("%s cannot carry on what it wrote: %s", self._program.name, line)
         program = msgspec.structs.replace(
             self._harness.installed.use(),
             requests=len(self._proxy.exchanges),
             refused=self._proxy.refused,
+            rejected=self._proxy.rejected,
+            lost=self._proxy.lost,
             unread=tuple(self._unread),
         )
         return Work(used, MemoryUse(knowledge.notes_snapshot, notes), conversations.children, program)

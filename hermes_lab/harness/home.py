@@ -1,6 +1,6 @@
 """A program's home: made from what the lane has learned before an episode, and read again after it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
@@ -76,7 +76,8 @@ def harvest(home: Home, program: Program, library: Library, notes: Notes, by: Wr
 
 
 def _harvest_skills(found: Harvest, home: Home, root: str, by: Writer, origin_of: OriginOf) -> None:
-    before, after = found.library.listed, _skills_in(found, home, root)
+    before = found.library.listed
+    after = _skills_in(found, home, root, before)
     names = {*before, *after}
     # What was written at work comes first, as in records: each write says which library it was made to.
     for name in sorted(names, key=lambda name: (origin_of(name) != "foreground", name)):
@@ -92,6 +93,8 @@ def _changes(
 ) -> Iterator[tuple[Action, str, str]]:
     """The writes that turn a skill into another: (action, path, text). What the lab keeps in the frontmatter is put
     back."""
+    if after is before:  # kept, as it could not be read
+        return
     if after is None:
         yield "delete", "", ""
         return
@@ -109,13 +112,14 @@ def _changes(
                 found.unread.append(f"skills: {name}/{path} is not text in UTF-8")
 
 
-def _skills_in(found: Harvest, home: Home, root: str) -> dict[str, Skill]:
-    """The skills below a folder, by name; hidden files and folders are the program's own."""
+def _skills_in(found: Harvest, home: Home, root: str, before: Mapping[str, Skill]) -> dict[str, Skill]:
+    """The skills below a folder, by name; those that cannot be read are as `before`. Hidden files and folders are the
+    program's own."""
     try:
         paths = [path for path in home.files(root) if not any(map(skill_format.ignored, PurePosixPath(path).parts))]
     except ToolError as error:
         found.unread.append(f"skills: {error}")
-        return {}
+        return dict(before)
     folders = sorted(str(PurePosixPath(path).parent) for path in paths if PurePosixPath(path).name == SKILL)
     skills: dict[str, Skill] = {}
     for folder in folders:
@@ -134,6 +138,8 @@ def _skills_in(found: Harvest, home: Home, root: str) -> dict[str, Skill]:
             skills[skill.name] = skill
         except ToolError as error:
             found.unread.append(f"skills: {folder}: {error}")
+            if known := before.get(PurePosixPath(folder).name):
+                skills.setdefault(known.name, known)
     return skills
 
 

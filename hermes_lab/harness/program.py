@@ -1,4 +1,4 @@
-"""What the lab knows of a program that can work in place of its own loop: one short file each in `programs/`."""
+"""What the lab knows of a program that can work instead of its own loop: one short file each in `programs/`."""
 
 from abc import ABC
 from collections.abc import Mapping, Sequence

@@ -110,7 +110,7 @@ class Thread:
         self._seen = node.keys
 
     def _rewrite(self, messages: Sequence[Message], keys: Sequence[int]) -> None:
-        """The program has rewritten its prompt, for example to shorten it: the new part stands in place of the old."""
+        """The program has rewritten its prompt, for example to shorten it: the new part replaces the old."""
         shared = _shared(self._seen, keys)
         start = min((shared, len(messages) - 1, *(done.start for done in self.compressions)))
         end = len(self.messages)
@@ -226,17 +226,6 @@ class Sorter:
         """Whether a request has the first message and the tools of the work: a summary may lack the prompt."""
         first = self._first
         return first is not None and keys[:1] == first.keys[:1] and _names(asked.tools) == first.tools
-
-
-def conversations(
-    exchanges: Iterable[Exchange], prompts: Sequence[str], is_review: Callable[[str], bool]
-) -> Conversations:
-    """The conversations in exchanges, in the order in which they were asked. Those without a reply are left out."""
-    sorter = Sorter(prompts, is_review)
-    for number, exchange in enumerate(exchanges):
-        if exchange.generation:
-            sorter.add(number, exchange, sorter.arrive(exchange.request.asked))
-    return sorter.conversations()
 
 
 def _path(nodes: Sequence[Node]) -> list[Node]:

@@ -72,7 +72,6 @@ class Proxy:
         self._stopped = anyio.Event()
         self._idle_since = time.monotonic()
         self.exchanges: list[Exchange] = []
-        self.unknown: list[str] = []
         self.failure: InfraError | None = None
         self.in_flight = 0
         self.refused = 0
@@ -121,6 +120,11 @@ class Proxy:
         """The conversations so far."""
         return self._sorter.conversations()
 
+    @property
+    def lost(self) -> int:
+        """The number of parts, such as images, that the record cannot hold: the most in one request."""
+        return max((exchange.request.asked.lost for exchange in self.exchanges), default=0)
+
     async def interrupted(self) -> None:
         """Returns once there is a `failure`, or a budget of the turn is spent: the program must be stopped."""
         await self._stopped.wait()
@@ -147,7 +151,6 @@ class Proxy:
         if request.method == "POST" and request.path.endswith("/count_tokens"):
             return _json({"input_tokens": len(await request.read()) // _CHARACTERS_PER_TOKEN})
         if dialect is None or request.method != "POST":
-            self.unknown.append(f"{request.method} {request.path}")
             return _error(known, 404, f"{request.method} {request.path} is not offered here")
         try:
             body = decode_json(await request.read())

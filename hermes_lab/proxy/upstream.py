@@ -73,7 +73,7 @@ class RawUpstream:
     parameters and extra fields. A streamed reply is read to its end before it is passed on.
 
     A refusal of what the program itself asked for is `Rejected`: the program gets it as it is, and may ask otherwise.
-    That are the statuses 400, 405, 406, 413, 415 and 422, unless they concern a field that the configuration has set,
+    Those are the statuses 400, 405, 406, 413, 415 and 422, unless they concern a field that the configuration has set,
     the account, or the model. All others, such as 401, 403 and 404, are failures, and so is what persists after the
     retries."""
 

@@ -183,11 +183,13 @@ class Child(Struct, frozen=True, omit_defaults=True):
 
 
 class ProgramUse(Struct, frozen=True, omit_defaults=True):
-    """The program that worked in place of the lab's own loop (`agent.program`).
+    """The program that worked instead of the lab's own loop (`agent.program`).
 
     `digest` is the sha256 of its installation. `requests` counts its requests for a reply, including those of reviews
-    and side requests such as titles; `refused` those that did not fit the model's context. `unread` names what it wrote
-    to its skills or notes that cannot be carried to the next episode, and why.
+    and side requests such as titles; `refused` those that did not fit the model's context;
+    `rejected` those with something else that the endpoint does not accept. `lost` is the number of parts, such as
+    images, that the record cannot hold (the most in one request). `unread` names what the program wrote to its skills
+    or notes that cannot be carried to the next episode, and why.
     """
 
     name: str
@@ -195,6 +197,8 @@ class ProgramUse(Struct, frozen=True, omit_defaults=True):
     digest: str
     requests: int = 0
     refused: int = 0
+    rejected: int = 0
+    lost: int = 0
     unread: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""`agents`: the programs that can work in place of the lab's own loop."""
+"""`agents`: the programs that can work instead of the lab's own loop."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from hermes_lab.runners.commands import options
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    group = typer.Typer(help="Programs that work in place of the lab's own loop (agent.program).", no_args_is_help=True)
+    group = typer.Typer(help="Programs that work instead of the lab's own loop (agent.program).", no_args_is_help=True)
     group.command(
         "list",
         help="List the programs, whether they are on the PATH, and their settings.\n\nhermes-lab agents list",

@@ -11,6 +11,7 @@ from hermes_lab.chat.home_knowledge import HomeKnowledge
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError, InfraError, ModelError
+from hermes_lab.harness.check import check_own_loop
 from hermes_lab.runners import output
 from hermes_lab.runners.chat.session import Chat
 from hermes_lab.runners.commands import options
@@ -51,6 +52,7 @@ def chat(
 ) -> int:
     """`hermes-lab chat`."""
     loaded = load_config([*_DEFAULTS, *(config or [])])
+    check_own_loop(loaded, "chat")
     if loaded.agent.distribution:
         raise ConfigError("agent.distribution: only for runs, which draw tools per task; set agent.toolsets for chat")
     check_toolsets(loaded.agent.toolsets, loaded.agent.disabled_tools)

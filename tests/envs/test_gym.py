@@ -211,6 +211,11 @@ def test_an_environment_has_one_actor_and_so_no_child_agents() -> None:
         HermesLabEnv("ledger", config=["agent.toolsets=[terminal,delegation]"])
 
 
+def test_another_program_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^agent\.program: an environment with single steps runs only the lab's own"):
+        HermesLabEnv("ledger", config=["agent.program=codex"])
+
+
 def test_a_suite_without_a_train_split_begins_with_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermes_lab.tasks.suite.WorldSuite.splits", ("heldout", "validation"))
     env = HermesLabEnv("ledger")

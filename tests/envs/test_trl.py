@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -263,6 +263,12 @@ def test_the_public_methods_are_the_agents_tools_and_nothing_else(ledger: RunCon
     terminal = dict(found)["terminal"]
     assert str(inspect.signature(terminal)) == "(self, *, command: str, timeout: float = None, workdir: str = None)"
     assert inspect.getdoc(terminal).startswith("Run a bash command.")
+
+
+@pytest.mark.parametrize("make", [make_environment, environment_rows])
+def test_another_program_is_refused(make: Callable[[RunConfig], object]) -> None:
+    with pytest.raises(ConfigError, match=r"^agent\.program: "):
+        make(load_config(["suite.name=ledger", "agent.program=codex"]))
 
 
 def test_an_environment_pays_the_oracle_1_and_nothing_0(ledger: RunConfig) -> None:

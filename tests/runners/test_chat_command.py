@@ -49,6 +49,11 @@ def calls(name: str, **arguments: object) -> Reply:
     return Reply(tool_calls=[function_call("c", name, arguments)])
 
 
+def test_another_program_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^agent\.program: chat runs only the lab's own agent loop"):
+        app(["chat", "-c", "agent.program=codex", "Hello"], standalone_mode=False)
+
+
 def test_one_prompt_prints_the_answer_alone_and_shows_the_calls_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
     script: Script = [calls("terminal", command="echo 6*7 \x1b[31m"), "It is **42**.\n\x1b[31mred"]
     with running(FakeOpenAIServer(script)) as server:

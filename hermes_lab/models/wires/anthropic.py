@@ -68,6 +68,8 @@ class AnthropicWire(NativeWire):
 
     def body(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """See `Wire`."""
+        if "max_tokens" not in self._fixed:  # a program's own request has a limit, and does not come here
+            raise ConfigError("model.sampling.max_tokens: the Anthropic Messages API needs a number, not null")
         body = dict(self._fixed)
         if system := [block for message in messages if message.role == "system" for block in _text(message.content)]:
             body["system"] = system
@@ -112,9 +114,9 @@ class AnthropicWire(NativeWire):
 def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:
     """The fields of every request."""
     sampling = config.sampling
-    if sampling.max_tokens is None:
-        raise ConfigError("model.sampling.max_tokens: the Anthropic Messages API needs a number, not null")
-    fields = dict(config.extra_body) | {"model": model, "max_tokens": sampling.max_tokens}
+    fields = dict(config.extra_body) | {"model": model}
+    if sampling.max_tokens is not None:
+        fields["max_tokens"] = sampling.max_tokens
     if config.stream:
         fields["stream"] = True
     if sampling.temperature is not None:

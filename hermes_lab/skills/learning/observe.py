@@ -17,7 +17,7 @@ _PAYLOAD = frozenset({"content", "old_string", "new_string", "text", "todos"})
 ASIDE = frozenset(
     {
         *("skill_view", "skills_list", "skill_manage", "memory", "session_search", "todo", "clarify"),
-        # Of programs that work in place of the lab's own loop.
+        # Of programs that work instead of the lab's own loop.
         *("Skill", "TodoWrite", "skill", "todo_write", "todowrite", "todoread", "save_memory", "update_plan"),
     }
 )

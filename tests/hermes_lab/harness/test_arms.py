@@ -1,14 +1,24 @@
-"""A program in place of the lab's own loop: arms, reviews, records, replay."""
+"""A program instead of the lab's own loop: arms, reviews, records, replay."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.envs.rollouts import open_rollouts
+from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
+from hermes_lab.models.scripted import ScriptedModel
+from hermes_lab.rollout import RolloutContext
 from hermes_lab.runners.cli import app
+from hermes_lab.sandbox import open_sandbox
+from hermes_lab.tasks import load_suite
+from hermes_lab.tasks.learner import noop
 from hermes_lab.types import Episode
 
 Experiment = Callable[..., list[Episode]]
@@ -89,6 +99,32 @@ def test_replay_needs_no_server_and_gives_the_same_messages(experiment: Experime
         done = CliRunner().invoke(app, ["replay", str(tmp_path / "run"), "--episode", episode.key])
         assert done.exit_code == 0, done.output
         assert "messages are the same, byte for byte" in done.output
+
+
+async def _group(config: RunConfig, folder: Path) -> tuple[Episode, ...]:
+    async with open_rollouts(config, log=folder / "server.log", say=print) as rollouts:
+        (task,) = rollouts.tasks(split="train", count=1, seed=0)
+        return await rollouts.group(task, 2)
+
+
+def test_training_environments_run_the_program(installed: Path, tmp_path: Path) -> None:
+    config = RunConfig.model_validate(
+        {
+            "model": {"provider": "scripted", "name": "hermes_lab.tasks.learner:learner"},
+            "suite": {"name": "ledger"},
+            "agent": {"program": "fake", "at": str(installed)},
+        }
+    )
+    episodes = anyio.run(_group, config, tmp_path)
+    assert [(e.status, e.program and e.program.name, e.review) for e in episodes] == [("ok", "fake", None)] * 2
+
+
+def test_a_context_without_the_configured_program_is_refused(tmp_path: Path) -> None:
+    config = RunConfig.model_validate({"agent": {"program": "fake"}, "suite": {"name": "ledger"}})
+    with pytest.raises(ConfigError, match=r"^agent\.program: a RolloutContext without a program"):
+        RolloutContext(
+            config, "", load_suite(config.suite), ScriptedModel(noop()), partial(open_sandbox, config.sandbox)
+        )
 
 
 def test_its_episodes_are_training_data(experiment: Experiment, tmp_path: Path) -> None:

@@ -179,6 +179,14 @@ def test_a_field_of_the_own_loop_is_refused(installed: Path, tmp_path: Path, set
     assert f"{setting.partition('=')[0]} is not used with agent.program=fake" in str(done.exception)
 
 
+def test_an_api_that_needs_a_limit_gets_one_from_a_program_of_its_own_interface_only(
+    experiment: Experiment,
+) -> None:
+    model = {"provider": "anthropic", "name": "a", "base_url": "http://127.0.0.1:9/v1"}
+    with pytest.raises(ConfigError, match=r"model\.sampling\.max_tokens: .* needs a number, which fake does not give"):
+        experiment(model=model, learning=ONE)
+
+
 def test_a_task_with_pages_of_its_own_is_refused(experiment: Experiment) -> None:
     with pytest.raises(ConfigError, match="web pages of their own, which only the lab's own loop can search"):
         experiment(suite={"name": "notices", "options": {"ruled": 1, "plain": 0}}, learning=ONE)

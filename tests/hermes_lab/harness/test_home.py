@@ -143,6 +143,22 @@ def test_what_cannot_be_carried_on_is_said(tmp_path: Path, text: str, why: str) 
     assert why in line
 
 
+def test_a_known_skill_that_can_no_longer_be_read_is_kept(tmp_path: Path) -> None:
+    furnish(home(tmp_path), PROGRAM, START, KNOWN)
+    (tmp_path / "skills" / "fleet-desk" / "SKILL.md").write_text("no frontmatter")
+    found = harvested(tmp_path, KNOWN)
+    assert (found.skills, found.library.snapshot) == ([], KNOWN.library.snapshot)
+    assert [line.split(":")[1] for line in found.unread] == [" fleet-desk"]
+
+
+def test_skills_in_a_folder_that_cannot_be_listed_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    furnish(home(tmp_path), PROGRAM, START, KNOWN)
+    monkeypatch.setattr("hermes_lab.sandbox.workspace._MOST_FILES", 1)
+    found = harvested(tmp_path, KNOWN)
+    assert (found.skills, found.library.snapshot) == ([], KNOWN.library.snapshot)
+    assert "more than 1 files" in found.unread[0]
+
+
 def test_two_skills_of_one_name_are_one_and_a_warning(tmp_path: Path) -> None:
     for category in ("a", "b"):
         folder = tmp_path / "skills" / category / "same"

@@ -40,7 +40,9 @@ from native_wires import (
 )
 
 from hermes_lab.config.schema import ModelConfig
+from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.models.client import wire_for
 from hermes_lab.models.refusals import Failed, Refused
 from hermes_lab.models.wires.anthropic import AnthropicWire
 from hermes_lab.protocols import ModelClient
@@ -165,7 +167,6 @@ def test_a_top_p_that_cuts_nothing_off_is_not_sent_beside_a_temperature() -> Non
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
-        ({"sampling": PLAIN | {"max_tokens": None}}, "model.sampling.max_tokens"),
         ({"sampling": PLAIN | {"seed": 0}}, "model.sampling.seed"),
         ({"sampling": PLAIN | {"min_p": 0.0}}, "model.sampling.min_p"),
         ({"sampling": PLAIN | {"presence_penalty": 0.0}}, "model.sampling.presence_penalty"),
@@ -180,6 +181,35 @@ def test_a_top_p_that_cuts_nothing_off_is_not_sent_beside_a_temperature() -> Non
 def test_what_the_api_does_not_have_is_an_error_that_names_the_field(fields: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=rf"^{named}: "):
         wire(**fields)
+
+
+def test_a_request_of_the_lab_needs_a_limit() -> None:
+    with pytest.raises(ConfigError, match=r"^model.sampling.max_tokens: "):
+        wire(sampling=PLAIN | {"max_tokens": None}).body([ASK], ())
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        (["model.provider=anthropic", "model.sampling.max_tokens=null"], "model"),
+        (["auxiliary.provider=anthropic", "auxiliary.name=a", "auxiliary.sampling.max_tokens=null"], "auxiliary"),
+        (
+            ["judge.model.provider=anthropic", "judge.model.name=a", "judge.model.sampling.max_tokens=null"],
+            "judge.model",
+        ),
+    ],
+)
+def test_a_missing_limit_is_found_in_the_configuration(fields: list[str], named: str) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"^{named}\.sampling\.max_tokens: the Anthropic Messages API needs a number"
+    ):
+        load_config(fields)
+
+
+def test_a_program_needs_no_limit_in_the_configuration() -> None:
+    config = load_config(["agent.program=claude", "model.provider=anthropic", "model.name=a"])
+    assert config.model.sampling.max_tokens is None
+    assert wire_for(config.model, "a", "native").path == "/messages"
 
 
 def test_reasoning_effort_asks_for_adaptive_thinking() -> None:

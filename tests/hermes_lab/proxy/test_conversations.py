@@ -1,6 +1,6 @@
 """Conversations are found in the exchanges of a program, however it asks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lab.proxy.conversations import Conversations, Sorter, Thread, conversations, key_of
+from hermes_lab.proxy.conversations import Conversations, Sorter, Thread, key_of
 from hermes_lab.proxy.exchange import Asked, Exchange, Request
 from hermes_lab.transcript import visible
 from hermes_lab.types import Generation, Message, ToolCall, ToolResult, Usage
@@ -51,6 +51,17 @@ def user(text: str) -> Message:
 
 def begin() -> list[Message]:
     return [Message(role="system", content="You are an agent."), user(f"<reminder>x</reminder>\n{TASK}")]
+
+
+def conversations(
+    exchanges: Sequence[Exchange], prompts: Sequence[str], is_review: Callable[[str], bool]
+) -> Conversations:
+    """The conversations in exchanges, in the order in which they were asked. Those without a reply are left out."""
+    sorter = Sorter(prompts, is_review)
+    for number, exchange in enumerate(exchanges):
+        if exchange.generation:
+            sorter.add(number, exchange, sorter.arrive(exchange.request.asked))
+    return sorter.conversations()
 
 
 def found(agent: Agent) -> Conversations:

@@ -180,12 +180,23 @@ async def test_a_slow_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> N
             assert b"late" in content
 
 
-async def test_what_is_not_offered_is_kept_in_a_list() -> None:
+async def test_images_that_a_record_cannot_hold_are_counted() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    asked = {"role": "user", "content": [{"type": "text", "text": "Look."}, image, image]}
+    async with served(Given([said("x"), said("y")])) as (proxy, url):
+        assert proxy.lost == 0
+        async with aiohttp.ClientSession(headers={"x-api-key": KEY}) as session:
+            for messages in ([asked], [asked, {"role": "assistant", "content": "x"}, {"role": "user", "content": "?"}]):
+                assert (await session.post(url + PATHS["chat"], json=BODY | {"messages": messages})).status == 200
+        assert proxy.lost == 2  # the second request repeats them
+
+
+async def test_what_is_not_offered_or_no_request_is_refused() -> None:
     async with served(Given([said("x")])) as (proxy, url):
         async with aiohttp.ClientSession(headers={"x-api-key": KEY}) as session:
             for path in ("/v1/embeddings", "/v1/files"):
-                assert (await session.post(url + path, json={})).status == 404
+                reply = await session.post(url + path, json={})
+                assert (reply.status, f"POST {path} is not offered here" in await reply.text()) == (404, True)
             assert (await session.post(url + PATHS["chat"], data=b"{")).status == 400
             assert (await session.post(url + PATHS["chat"], json=[1])).status == 400
-        assert proxy.unknown == ["POST /v1/embeddings", "POST /v1/files"]
         assert proxy.exchanges == []
