@@ -11,13 +11,15 @@ from hermes_lab.skills.library import Library
 class Knowledge:
     """The skills and notes an episode starts with: an immutable value, shared by all rollouts of a round.
 
-    `idle` counts the tool-calling iterations since the last review. `learnt_from` maps each skill to the hidden rules
+    `idle` counts the tool-calling iterations since the last review. `state` names the archive with a program's own
+    memory (`hermes_lab.harness.state`); it is empty if there is none. `learnt_from` maps each skill to the hidden rules
     of the tasks in which it was written; it is used for telemetry only.
     """
 
     library: Library = field(default_factory=Library)
     notes: Notes = field(default_factory=Notes)
     idle: int = 0
+    state: str = ""
     learnt_from: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property

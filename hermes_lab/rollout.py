@@ -17,6 +17,7 @@ from hermes_lab.errors import InfraError, SandboxError
 from hermes_lab.harness.check import check_own_loop
 from hermes_lab.harness.installed import Installed
 from hermes_lab.harness.own import OwnHarness
+from hermes_lab.harness.state import States
 from hermes_lab.harness.worker import Assignment, Harness, ReviewWhen, Work, Worker
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.finish import ending_of
@@ -65,6 +66,8 @@ class RolloutContext:
     """Where workspaces are kept (`run.keep_workspaces`)."""
     program: Installed | None = None
     """The program that works instead of the lab's own loop (`agent.program`)."""
+    states: States | None = None
+    """Where the program's own memory is kept (`agent.carry_state`)."""
     activities: Activities = field(default_factory=Activities, repr=False, compare=False)
     """What the rollouts are doing now."""
 
@@ -79,7 +82,7 @@ class RolloutContext:
             # Imported here, so that the own loop does not load a web server.
             from hermes_lab.harness.foreign import ProgramHarness
 
-            return ProgramHarness(self.config, self.program)
+            return ProgramHarness(self.config, self.program, self.states)
         return OwnHarness(self.config, self.web, self.auxiliary)
 
     def sandbox(self, task: Task) -> Sandbox:

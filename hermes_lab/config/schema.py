@@ -229,11 +229,15 @@ class AgentConfig(Section):
     after the verdict, in the same conversation. `auto`: `own` if the program reviews its work, else `asked`."""
     settings: dict[str, Any] = {}
     """The program's own settings (`hermes-lab agents list`)."""
+    carry_state: bool = False
+    """Let arm `on` carry the program's own memory, such as a database of past sessions, from episode to episode,
+    besides its skills and notes. Needs `learning.round_size: 1`. Not with the arms `placebo` and `oracle`: what only
+    the program can read can be neither emptied nor stated."""
 
     @model_validator(mode="after")
     def _settings_of_a_program(self) -> "AgentConfig":
         if not self.program:
-            for name in ("at", "settings"):
+            for name in ("at", "settings", "carry_state"):
                 if getattr(self, name):
                     raise ValueError(f"`{name}` has no effect without `program`; set agent.program")
             if self.review != "auto":
@@ -690,7 +694,7 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
     "model": {"headers": {}, "extra_body": {}, "finish_reasons": [], "overflow_pattern": "", "prompt_cache": True},
     "sampling": {**dict.fromkeys(("top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")), "stop": []},
     "price": {"cached": None, "cache_write": None},
-    "agent": {"max_repeats": None, "program": "", "review": "auto", "settings": {}},
+    "agent": {"max_repeats": None, "program": "", "review": "auto", "settings": {}, "carry_state": False},
     "learning": {"stop": {"when": "never"}},
 }
 """Fields added since digests were introduced, with the value that gives the old behaviour."""

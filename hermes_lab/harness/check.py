@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from hermes_lab.config.schema import Arm, RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.harness.installed import find_executable, read_settings
+from hermes_lab.harness.program import Program
 from hermes_lab.harness.programs import find_program
 from hermes_lab.protocols import Suite
 from hermes_lab.tools.distributions import check_tools
@@ -41,8 +42,28 @@ def check_agent(config: RunConfig, suite: Suite, tasks: Iterable[Task], arms: Se
         )
     if agent.review == "own" and not program.learns:
         raise ConfigError(f"agent.review: {program.name} does not review its work by itself; use `asked` or `none`")
+    if agent.carry_state:
+        _check_state(config, program, arms)
     if needing := [arm for arm in arms if arm != "off"] if not program.skills else []:
         raise ConfigError(
             f"learning.arms: {program.name} reads no skills, so {', '.join(needing)} cannot differ from off; use "
             "learning.arms=[off] or another program"
         )
+
+
+def _check_state(config: RunConfig, program: Program, arms: Sequence[Arm]) -> None:
+    if not program.state:
+        raise ConfigError(f"agent.carry_state: {program.name} has no memory besides its skills and notes to carry")
+    if "on" not in arms:
+        raise ConfigError("agent.carry_state: only arm `on` of an experiment (`hermes-lab learn`) carries it")
+    if other := [arm for arm in arms if arm in ("placebo", "oracle")]:
+        raise ConfigError(
+            f"agent.carry_state: not with learning.arms={', '.join(other)}, as what only {program.name} can read can "
+            "be neither emptied nor stated; use the arms off and on"
+        )
+    if config.learning.round_size > 1:
+        raise ConfigError(
+            "agent.carry_state: needs learning.round_size=1, as what tasks that run side by side leave cannot be merged"
+        )
+    if config.run.executor == "ray":
+        raise ConfigError("agent.carry_state: needs the run folder, which the nodes of run.executor=ray do not have")

@@ -4,7 +4,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -16,7 +16,7 @@ import msgspec
 
 from hermes_lab.agent.review import outcome_of
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.errors import ConfigError, InfraError, ProgramError
+from hermes_lab.errors import ConfigError, InfraError, ProgramError, ToolError
 from hermes_lab.harness.acp import AcpConversation
 from hermes_lab.harness.command import CommandConversation, shell_environment
 from hermes_lab.harness.home import Harvest, OriginOf, Writer, furnish, harvest
@@ -25,6 +25,7 @@ from hermes_lab.harness.loads import loaded_skills, shows
 from hermes_lab.harness.own import with_triggers
 from hermes_lab.harness.program import Ended, Program, Start
 from hermes_lab.harness.scripted import ProgramModel
+from hermes_lab.harness.state import States, pack_state
 from hermes_lab.harness.worker import Assignment, Work, limited
 from hermes_lab.memory.notes import Notes
 from hermes_lab.models.scripted import ScriptedModel
@@ -90,6 +91,7 @@ class ProgramHarness:
 
     config: RunConfig
     installed: Installed
+    states: States | None = None
 
     @property
     def extras(self) -> Extras:
@@ -110,47 +112,55 @@ class ProgramHarness:
                 f"{assignment.task.suite}: its tasks have tools of their own, which agent.program="
                 f"{self.installed.name} cannot be given"
             )
-        key = secrets.token_urlsafe(24)
-        model = assignment.model.identity.adapter or assignment.model.identity.name
-        sandbox = assignment.sandbox
-        listener = await sandbox.listen(_PORT)
-        port = listener.getsockname()[1]
-        start = Start(
-            model=model,
+        sandbox, program = assignment.sandbox, self.installed.program
+        with closing(await sandbox.listen(_PORT)) as listener:
+            start = self._start(assignment, listener.getsockname()[1])
+            await anyio.to_thread.run_sync(self._furnish, start, assignment)
+            told = Told(program, asked=REVIEW.format(skills=f"{start.home}/{program.skills}"))
+            async with self._proxy(start, told, assignment) as proxy:
+                await proxy.serve(listener)
+                conversation = self._conversation(program, start, assignment)
+                try:
+                    yield ProgramWorker(self, assignment, proxy, conversation, told)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await conversation.aclose()
+
+    def _start(self, assignment: Assignment, port: int) -> Start:
+        identity = assignment.model.identity
+        return Start(
+            model=identity.adapter or identity.name,
             url=f"http://127.0.0.1:{port}",
-            key=key,
-            home=PurePosixPath(sandbox.seen_home),
-            workspace=PurePosixPath(sandbox.seen_workspace),
+            key=secrets.token_urlsafe(24),
+            home=PurePosixPath(assignment.sandbox.seen_home),
+            workspace=PurePosixPath(assignment.sandbox.seen_workspace),
             review_after=self._review_after(assignment),
             context_tokens=self.config.agent.context_tokens,
+            carry_state=self.states is not None,
             settings=self.installed.read_settings(),
         )
-        program = self.installed.program
-        await anyio.to_thread.run_sync(furnish, sandbox.home, program, start, assignment.knowledge)
-        told = Told(program, asked=REVIEW.format(skills=f"{start.home}/{program.skills}"))
+
+    def _furnish(self, start: Start, assignment: Assignment) -> None:
+        home, knowledge = assignment.sandbox.home, assignment.knowledge
+        furnish(home, self.installed.program, start, knowledge)
+        if self.states and knowledge.state:
+            self.states.restore(home, knowledge.state)
+
+    def _proxy(self, start: Start, told: Told, assignment: Assignment) -> Proxy:
         client: ModelClient = assignment.model
         if isinstance(client, ScriptedModel):
-            skills = f"{start.home}/{program.skills}"
-            client = ProgramModel(client, program.shell, skills, told.prompts, told.is_review)
-        upstream = upstream_for(self.config.model, client, program.dialect)
-        proxy = Proxy(
-            upstream,
+            skills = f"{start.home}/{told.program.skills}"
+            client = ProgramModel(client, told.program.shell, skills, told.prompts, told.is_review)
+        return Proxy(
+            upstream_for(self.config.model, client, told.program.dialect),
             self.config.agent,
             self.config.model.price,
-            key=key,
-            models=[model],
+            key=start.key,
+            models=[start.model],
             sorter=Sorter(told.prompts, told.is_review),
             review_iterations=self.config.skills.review_iterations,
             activity=assignment.activity,
         )
-        async with proxy:
-            await proxy.serve(listener)
-            conversation = self._conversation(program, start, assignment)
-            try:
-                yield ProgramWorker(self, assignment, proxy, conversation, told)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await conversation.aclose()
 
     def _review_after(self, assignment: Assignment) -> int:
         """The tool-calling iterations after which the program reviews its work: those that are left of
@@ -353,6 +363,7 @@ class ProgramWorker:
         notes = tuple(write for write in found.note_writes if write.origin == "foreground")
         if lost := self._proxy.lost:
             _log.warning("%s sent %d images or files, which the record has only as a note", self._program.name, lost)
+        before, after = await self._carried()
         for line in self._unread:
             _log.warning("%s cannot carry on what it wrote: %s", self._program.name, line)
         program = msgspec.structs.replace(
@@ -362,8 +373,23 @@ class ProgramWorker:
             rejected=self._proxy.rejected,
             lost=self._proxy.lost,
             unread=tuple(self._unread),
+            state_before=before,
+            state_after=after,
         )
         return Work(used, MemoryUse(knowledge.notes_snapshot, notes), conversations.children, program)
+
+    async def _carried(self) -> tuple[str, str]:
+        """The archives of the program's own memory before and after the episode."""
+        states, before = self._harness.states, self._assignment.knowledge.state
+        if not states or self._assignment.review == "never":
+            return before, before
+        await self._conversation.aclose()  # the program may still write
+        try:
+            data = await anyio.to_thread.run_sync(pack_state, self._assignment.sandbox.home, self._program.state)
+        except ToolError as error:
+            self._unread.append(f"its own memory: {error}")
+            return before, before
+        return before, await anyio.to_thread.run_sync(states.keep, data) if data else ""
 
     def _with_triggers(self, writes: Iterable[SkillWrite]) -> tuple[SkillWrite, ...]:
         return with_triggers(writes, self._assignment.task)

@@ -22,7 +22,8 @@ class Start:
 
     `url` is the address of the recording proxy, without `/v1`, and `key` the API key that it accepts. `home` and
     `workspace` are paths as the program sees them. `review_after`: tool-calling iterations after which the program
-    should review its work; 0: never.
+    should review its work; 0: never. `carry_state`: whether what matches `Program.state` is carried, so that the
+    program should use it.
     """
 
     model: str
@@ -32,6 +33,7 @@ class Start:
     workspace: PurePosixPath
     review_after: int = 0
     context_tokens: int = 0
+    carry_state: bool = False
     settings: Any = None
 
 
@@ -83,6 +85,9 @@ class Program(ABC):
     """Where it reads skills, below the home; empty: it reads none."""
     notes: ClassVar[Mapping[Target, str]] = {}
     """Where its notes are, below the home."""
+    state: ClassVar[tuple[str, ...]] = ()
+    """Files below the home in which it keeps memory that only it can read, as patterns in which `*` stands for folders
+    too: carried with `agent.carry_state`."""
     learns: ClassVar[bool] = False
     """Whether it reviews its work and writes skills by itself."""
     resumes: ClassVar[bool] = True

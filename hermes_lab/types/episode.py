@@ -189,7 +189,8 @@ class ProgramUse(Struct, frozen=True, omit_defaults=True):
     and side requests such as titles; `refused` those that did not fit the model's context;
     `rejected` those with something else that the endpoint does not accept. `lost` is the number of parts, such as
     images, that the record cannot hold (the most in one request). `unread` names what the program wrote to its skills
-    or notes that cannot be carried to the next episode, and why.
+    or notes that cannot be carried to the next episode, and why. `state_before` and `state_after` are archives of its
+    own memory, in the run's folder `homes` (`agent.carry_state`).
     """
 
     name: str
@@ -200,6 +201,8 @@ class ProgramUse(Struct, frozen=True, omit_defaults=True):
     rejected: int = 0
     lost: int = 0
     unread: tuple[str, ...] = ()
+    state_before: str = ""
+    state_after: str = ""
 
 
 class EpisodeKey(Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.harness.installed import find_installed
 from hermes_lab.harness.programs import find_program
+from hermes_lab.harness.state import states_of
 from hermes_lab.harness.worker import ReviewWhen
 from hermes_lab.lane import lane_key
 from hermes_lab.manifest import RunManifest, read_manifest
@@ -137,6 +138,7 @@ async def _rerun(
         suite,
         open_sandbox=partial(open_sandbox, config.sandbox),
         program=program,
+        states=states_of(config, run, keeps=False),
     )
     if not live:
         model = ReplayModel([recorded], explains=True, volatile=_volatile(manifest))

@@ -32,6 +32,10 @@ class _Review(Struct, frozen=True):
     error: EpisodeError | None = None
 
 
+class _Program(Struct, frozen=True):
+    state_after: str = ""
+
+
 class EpisodeSummary(EpisodeKey, frozen=True, kw_only=True):
     """A subset of the fields of `Episode`, decoded from the same line without messages and tokens."""
 
@@ -45,6 +49,7 @@ class EpisodeSummary(EpisodeKey, frozen=True, kw_only=True):
     skills: _Skills = _Skills()
     memory: _Memory = _Memory()
     review: _Review | None = None
+    program: _Program | None = None
 
     @property
     def writes(self) -> tuple[SkillWrite, ...]:

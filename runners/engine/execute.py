@@ -20,6 +20,7 @@ from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.harness.check import check_agent
 from hermes_lab.harness.installed import Installed, find_installed
+from hermes_lab.harness.state import states_of
 from hermes_lab.models import open_auxiliary, open_models
 from hermes_lab.protocols import Suite
 from hermes_lab.records import write_json
@@ -286,6 +287,7 @@ async def _run(
                     judge,
                     kept,
                     program,
+                    states_of(config, folder),
                     activities=activities,
                 )
                 for model in models

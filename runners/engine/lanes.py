@@ -71,8 +71,14 @@ def after_round(
     )
     if arm == "placebo":
         notes = placebo_notes(notes)
+    last = finished[-1].program
     knowledge = replace(
-        before, library=library, notes=notes, idle=_idle(before, finished), learnt_from=_learnt_from(before, kept)
+        before,
+        library=library,
+        notes=notes,
+        idle=_idle(before, finished),
+        state=last.state_after if last else "",
+        learnt_from=_learnt_from(before, kept),
     )
     round_merge = RoundMerge(
         round=finished[0].round,

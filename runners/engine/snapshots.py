@@ -43,7 +43,8 @@ def knowledge_of(out: Path, episode: Episode) -> Knowledge:
     """The knowledge that an episode started with. Raises `ConfigError` if its snapshot is missing or broken."""
     library = load_snapshot(out / "skills" / episode.skills.snapshot)
     snapshot = episode.memory.snapshot
-    return Knowledge(library, load_notes(out / "memory" / snapshot) if snapshot else Notes())
+    notes = load_notes(out / "memory" / snapshot) if snapshot else Notes()
+    return Knowledge(library, notes, state=episode.program.state_before if episode.program else "")
 
 
 def load_notes(folder: Path) -> Notes:

@@ -18,6 +18,7 @@ from hermes_lab.activity import Activities
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import HermesLabError
 from hermes_lab.harness.installed import Installed
+from hermes_lab.harness.state import States
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models import open_again, open_auxiliary
 from hermes_lab.models.adapters import PACKAGED, adapter_folder
@@ -46,6 +47,7 @@ class Setup:
     environment: Mapping[str, str]
     workspaces: Path | None = None
     program: Installed | None = None
+    states: States | None = None
 
 
 def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str]) -> Setup:
@@ -55,7 +57,16 @@ def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Se
     environment = {name: value for name in names if name and (value := os.environ.get(name))}
     models = tuple((_absolute(name), context.model.identity) for name, context in zip(adapters, contexts, strict=True))
     first = contexts[0]
-    return Setup(config, first.config_digest, first.suite, models, environment, first.workspaces, first.program)
+    return Setup(
+        config,
+        first.config_digest,
+        first.suite,
+        models,
+        environment,
+        first.workspaces,
+        first.program,
+        first.states,
+    )
 
 
 def encode_request(spec: RolloutSpec, knowledge: Knowledge) -> bytes:
@@ -109,6 +120,7 @@ class Worker:
                         judge,
                         setup.workspaces,
                         setup.program,
+                        setup.states,
                         activities=self._activities,
                     )
                     for model in models

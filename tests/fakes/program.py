@@ -47,7 +47,9 @@ def main():
         time.sleep(3600)
     prompt, session = sys.argv[1], HOME / "session.json"
     notes = (HOME / "NOTES.md").read_text() if (HOME / "NOTES.md").exists() else ""
-    messages = [{"role": "system", "content": "Skills:\n%s\nNotes:\n%s" % (skills(), notes)}]
+    memory = HOME / "db" / "seen.bin"
+    past = memory.read_bytes().decode("latin-1") if memory.exists() else ""
+    messages = [{"role": "system", "content": "Skills:\n%s\nNotes:\n%s\nPast: %s" % (skills(), notes, past)}]
     if sys.argv[2:] == ["--resume"]:
         messages = json.loads(session.read_text())
     if FAULT == "title":
@@ -56,6 +58,9 @@ def main():
     try:
         answer = work(messages)
         session.write_text(json.dumps(messages))
+        if not sys.argv[2:]:
+            memory.parent.mkdir(exist_ok=True)
+            memory.write_bytes((past + prompt[:40] + "\xff;").encode("latin-1", "replace"))
         if os.environ["FAKE_REVIEW"] != "0":
             work([*messages, {"role": "user", "content": "OWN REVIEW of the work"}])
     except urllib.error.HTTPError as error:
@@ -88,6 +93,7 @@ class FakeProgram(Program):
     notes: ClassVar[Mapping[Target, str]] = {"memory": "NOTES.md"}
     settings = FakeSettings
     learns = True
+    state = ("db/*",)
     writers = frozenset({"sh"})
 
     def environment(self, start: Start) -> Mapping[str, str]:
@@ -114,6 +120,7 @@ class AskedProgram(FakeProgram):
 
     name = "asked"
     learns = False
+    state = ()
 
 
 class ForgetfulProgram(AskedProgram):

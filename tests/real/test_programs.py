@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -173,5 +174,59 @@ def attacker() -> object:
         if any(message.results for message in messages):
             return Message(role="assistant", content="Done.")
         return Message(role="assistant", tool_calls=(ToolCall("c", "terminal", {"command": "bash attack.sh"}),))
+
+    return answer
+
+
+@pytest.mark.parametrize(("name", "policy"), [("hermes", "searcher"), ("claude", "keeper")])
+def test_a_programs_own_memory_is_carried(name: str, policy: str, tmp_path: Path) -> None:
+    """Hermes-agent finds earlier sessions in its database; Claude Code is told its memory in every session."""
+    episodes = calibration(
+        tmp_path,
+        "run",
+        f"agent.program={name}",
+        f"agent.at={installed(name)}",
+        "agent.carry_state=true",
+        "agent.review=none",
+        f"model.name={__name__.rpartition('.')[2]}:{policy}",
+        "learning.worlds=1",
+        "learning.rounds=2",
+        "learning.arms=[off,on]",
+    )
+    recalled = {(episode.lane.partition("-")[0], episode.round): SECRET in _told(episode) for episode in episodes}
+    assert recalled == {("off", 0): False, ("off", 1): False, ("on", 0): False, ("on", 1): True}
+
+
+SECRET = "xyl0phone"
+REMEMBER = f"""\
+folder="$CLAUDE_CONFIG_DIR/projects/$(pwd | tr / -)/memory"
+mkdir -p "$folder" && echo "- The word is {SECRET}." >"$folder/MEMORY.md\""""
+
+
+def _told(episode: Episode) -> str:
+    """What the program told its model before the model's first answer."""
+    assert episode.trajectory is not None, episode.error
+    asks = takewhile(lambda m: m.role != "assistant" or m.tool_calls, episode.trajectory.messages)
+    messages = [message for message in asks if message.role != "assistant"]
+    return "\n".join(text for m in messages for text in (m.content, *(result.content for result in m.results)))
+
+
+def searcher() -> object:
+    """A policy that searches earlier sessions for the word, and then says it."""
+    return _calls_and_says("session_search", {"query": "word"})
+
+
+def keeper() -> object:
+    """A policy that writes the word to Claude Code's memory."""
+    return _calls_and_says("terminal", {"command": REMEMBER})
+
+
+def _calls_and_says(tool: str, arguments: dict[str, str]) -> object:
+    from hermes_lab.types import Message, ToolCall
+
+    def answer(messages):  # type: ignore[no-untyped-def]
+        if any(message.results for message in messages):
+            return Message(role="assistant", content=f"The word is {SECRET}.")
+        return Message(role="assistant", tool_calls=(ToolCall("c", tool, arguments),))
 
     return answer

@@ -20,7 +20,7 @@ class ClaudeSettings(Settings):
 
 
 class Claude(Program):
-    """See `Program`. Its automatic memory is off, as it would be carried nowhere."""
+    """See `Program`. Its automatic memory is off unless it is carried."""
 
     name = "claude"
     summary = "Claude Code; the lab asks it for reviews"
@@ -31,18 +31,20 @@ class Claude(Program):
     install = "npm install -g @anthropic-ai/claude-code"
     skills = f"{_HOME}/skills"
     notes: ClassVar[Mapping[Target, str]] = {"memory": f"{_HOME}/CLAUDE.md"}
+    state = (f"{_HOME}/projects/*/memory/*",)
     settings = ClaudeSettings
 
     def environment(self, start: Start) -> Mapping[str, str]:
         """See `Program.environment`."""
+        memory = {} if start.carry_state else {"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1"}
         return {
+            **memory,
             "ANTHROPIC_BASE_URL": start.url,
             "ANTHROPIC_API_KEY": start.key,
             "ANTHROPIC_MODEL": start.model,
             "ANTHROPIC_SMALL_FAST_MODEL": start.model,
             "CLAUDE_CONFIG_DIR": f"{start.home}/{_HOME}",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
             "DISABLE_AUTOUPDATER": "1",
             "DISABLE_TELEMETRY": "1",
             "IS_SANDBOX": "1",  # otherwise it refuses to skip permissions as root

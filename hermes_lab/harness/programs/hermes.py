@@ -43,6 +43,8 @@ class HermesSettings(Settings):
 class Hermes(Program):
     """See `Program`.
 
+    Its own memory, `state.db`, holds its sessions, in which its tool `session_search` finds earlier work.
+
     Its review runs in a thread of the process, which `hermes chat -q` does not wait for; a plugin in its home does.
     """
 
@@ -58,6 +60,7 @@ class Hermes(Program):
         "memory": f"{_HOME}/memories/MEMORY.md",
         "user": f"{_HOME}/memories/USER.md",
     }
+    state = (f"{_HOME}/state.db*",)
     learns = True
     writers = frozenset({"skill_manage", "memory"})
     settings = HermesSettings
@@ -96,7 +99,8 @@ class Hermes(Program):
 
     def command(self, start: Start, prompt: str, session: str) -> Sequence[str]:
         """See `Program.command`."""
-        toolsets = ",".join(start.settings.toolsets)
+        searching = ("session_search",) if start.carry_state else ()
+        toolsets = ",".join(dict.fromkeys((*start.settings.toolsets, *searching)))
         resumed = ("--resume", session) if session else ()
         return ["chat", "-Q", "--yolo", "-t", toolsets, *resumed, "-q", prompt]
 

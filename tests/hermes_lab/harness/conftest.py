@@ -30,8 +30,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def experiment(tmp_path: Path, installed: Path) -> Experiment:
     """Runs an experiment on one rule with the fake program; returns its episodes."""
 
-    def run(program: str = "fake", out: str = "run", **more: Any) -> list[Episode]:
-        agent = {"program": program, "at": str(installed), **more.pop("agent", {})} if program else {}
+    def run(program: str = "fake", out: str = "run", resume: bool = False, **more: Any) -> list[Episode]:
+        asked = {"program": program, "at": str(installed)} if program else {}
+        agent = {**asked, **more.pop("agent", {})}
         learning = {"arms": ["off", "on", "placebo", "oracle"], "rounds": 3, **more.pop("learning", {})}
         skills = {"review_every": 0} if program != "asked" else {"review_every": 0, "learn_messages": 0}
         config = {
@@ -42,7 +43,7 @@ def experiment(tmp_path: Path, installed: Path) -> Experiment:
             "agent": agent,
             **more,
         }
-        hermes_lab.experiment(config, out=tmp_path / out)
+        hermes_lab.experiment(config, out=tmp_path / out, resume=resume)
         return sorted(read_episodes(tmp_path / out), key=lambda episode: episode.key)
 
     return run
