@@ -94,7 +94,7 @@ class Thread:
 
     def add(self, node: Node) -> None:
         """Adds a request and its reply."""
-        asked, generation, seconds = node.exchange.request.asked, node.generation, node.exchange.seconds
+        asked, generation, seconds = node.exchange.asked, node.generation, node.exchange.seconds
         known = len(self._seen)
         if node.keys[:known] == self._seen:
             self.messages += asked.messages[known:]
@@ -180,7 +180,7 @@ class Sorter:
 
     def add(self, number: int, exchange: Exchange, arrived: Arrived) -> None:
         """Adds an exchange that was answered, the `number`th that arrived."""
-        asked, generation = exchange.request.asked, exchange.generation
+        asked, generation = exchange.asked, exchange.generation
         assert generation is not None
         role, keys, place, parent, new = arrived
         prompts = parent.prompts | new if parent else new

@@ -43,9 +43,10 @@ class Answer:
 
 @dataclass
 class Exchange:
-    """A request and its reply; `error` says why there is none. `begun` and `ended` are seconds by `time.monotonic`."""
+    """What was asked, and the reply; `error` says why there is none. `begun` and `ended` are seconds by
+    `time.monotonic`."""
 
-    request: Request
+    asked: Asked
     begun: float
     ended: float = 0.0
     generation: Generation | None = None

@@ -123,7 +123,7 @@ class Proxy:
     @property
     def lost(self) -> int:
         """The number of parts, such as images, that the record cannot hold: the most in one request."""
-        return max((exchange.request.asked.lost for exchange in self.exchanges), default=0)
+        return max((exchange.asked.lost for exchange in self.exchanges), default=0)
 
     async def interrupted(self) -> None:
         """Returns once there is a `failure`, or a budget of the turn is spent: the program must be stopped."""
@@ -172,14 +172,14 @@ class Proxy:
         if spent := spending.ended(counts=arrived.role != "side"):
             self._check()
             return _error(dialect, 429, str(_Spent(spent)), retry=False)
-        exchange = Exchange(request, time.monotonic())
+        exchange = Exchange(request.asked, time.monotonic())
         self.exchanges.append(exchange)
         self._activity.turn = len(self.exchanges)
         self._activity.messages = list(request.asked.messages)
         self._activity.wait_for("model")
         self.in_flight += 1
         try:
-            return await self._respond(http, dialect, exchange, self._answer(exchange, arrived, spending))
+            return await self._respond(http, dialect, request, self._answer(request, exchange, arrived, spending))
         except BaseException as error:
             exchange.error = exchange.error or f"{type(error).__name__}: {error}"  # such as a client that hung up
             raise
@@ -190,11 +190,11 @@ class Proxy:
             self._activity.wait_for("command")
 
     async def _respond(
-        self, http: web.Request, dialect: Dialect, exchange: Exchange, answer: Coroutine[Any, Any, Answer | Exception]
+        self, http: web.Request, dialect: Dialect, request: Request, answer: Coroutine[Any, Any, Answer | Exception]
     ) -> web.StreamResponse:
         answering = asyncio.ensure_future(answer)
         try:
-            stream = await self._keep_alive(http, dialect, exchange, answering)
+            stream = await self._keep_alive(http, dialect, request, answering)
             found = await answering
         except BaseException:
             answering.cancel()
@@ -202,7 +202,7 @@ class Proxy:
                 await answering
             raise
         if isinstance(found, Answer):
-            return await _reply(http, dialect, exchange.request, found, stream)
+            return await _reply(http, dialect, request, found, stream)
         if stream is None:
             return _refusal(dialect, found)
         too_long = isinstance(found, ContextFull)
@@ -211,23 +211,25 @@ class Proxy:
         return stream
 
     async def _keep_alive(
-        self, http: web.Request, dialect: Dialect, exchange: Exchange, answering: "asyncio.Future[Any]"
+        self, http: web.Request, dialect: Dialect, request: Request, answering: "asyncio.Future[Any]"
     ) -> web.StreamResponse | None:
         """Waits for the answer, and keeps a stream alive meanwhile. Returns the stream, if it was begun."""
         stream = None
         while True:
             await asyncio.wait([answering], timeout=_PING_SECONDS)
-            if answering.done() or not exchange.request.asked.stream:
+            if answering.done() or not request.asked.stream:
                 return stream
             if stream is None:
                 stream = await _begin_stream(http)
             await stream.write(dialect.ping())
 
-    async def _answer(self, exchange: Exchange, arrived: Arrived, spending: "_Spending") -> Answer | Exception:
+    async def _answer(
+        self, request: Request, exchange: Exchange, arrived: Arrived, spending: "_Spending"
+    ) -> Answer | Exception:
         """The answer, or why the program gets none."""
         number = len(self.exchanges)
         try:
-            answer = await self._upstream.answer(exchange.request)
+            answer = await self._upstream.answer(request)
         except ContextFull as error:
             self.refused += 1
             exchange.error = str(error)
@@ -243,7 +245,7 @@ class Proxy:
         exchange.generation = answer.generation
         exchange.ended = time.monotonic()
         self._sorter.add(number, exchange, arrived)
-        self._activity.messages = [*exchange.request.asked.messages, answer.generation.message]
+        self._activity.messages = [*exchange.asked.messages, answer.generation.message]
         if spent := spending.add(answer.generation, self._price, counts=arrived.role != "side"):
             self._check()
             return _Spent(spent)

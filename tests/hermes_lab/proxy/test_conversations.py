@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_lab.proxy.conversations import Conversations, Sorter, Thread, key_of
-from hermes_lab.proxy.exchange import Asked, Exchange, Request
+from hermes_lab.proxy.exchange import Asked, Exchange
 from hermes_lab.transcript import visible
 from hermes_lab.types import Generation, Message, ToolCall, ToolResult, Usage
 
@@ -27,7 +27,7 @@ class Agent:
 
     def ask(self, messages: Sequence[Message], reply: Message, tools: Any = TOOLS) -> list[Message]:
         asked = Asked(tuple(messages), tools, stream=False)
-        exchange = Exchange(Request("chat", "/", {}, asked), 0.0, 1.0)
+        exchange = Exchange(asked, 0.0, 1.0)
         exchange.generation = Generation(reply, "tool_calls" if reply.tool_calls else "stop", Usage(5, 2))
         self.exchanges.append(exchange)
         self.sent.append(tuple(messages))
@@ -60,7 +60,7 @@ def conversations(
     sorter = Sorter(prompts, is_review)
     for number, exchange in enumerate(exchanges):
         if exchange.generation:
-            sorter.add(number, exchange, sorter.arrive(exchange.request.asked))
+            sorter.add(number, exchange, sorter.arrive(exchange.asked))
     return sorter.conversations()
 
 
@@ -75,7 +75,7 @@ def test_the_work_a_review_a_title_and_a_subagent() -> None:
     agent.work([*told, user(REVIEW)], 1, "Saved.")
     agent.work([Message(role="system", content="You are a helper."), user("look around")], 1, "Seen.")
     agent.work([*told, user(FEEDBACK)], 1, "Again.")
-    agent.work([*told, user(FEEDBACK), *agent.exchanges[-1].request.asked.messages[len(told) + 1 :]], 0, "Again.")
+    agent.work([*told, user(FEEDBACK), *agent.exchanges[-1].asked.messages[len(told) + 1 :]], 0, "Again.")
     sorted_ = found(agent)
     texts = [m.content for m in sorted_.main.messages if m.role in ("user", "assistant") and m.content]
     assert texts[:3] == [begin()[1].content, "Done.", FEEDBACK]
@@ -384,7 +384,7 @@ def test_what_is_found_does_not_depend_on_what_arrives_beside(episode: tuple[Age
             open_ = [n for n, left in enumerate(waiting) if left]
             at = open_[0] if first else random.choice(open_)
             if at not in arrived:  # it asks; others may ask and be answered before it is
-                arrived[at] = (number, sorter.arrive(waiting[at][0].request.asked))
+                arrived[at] = (number, sorter.arrive(waiting[at][0].asked))
                 number += 1
             else:
                 placed, how = arrived.pop(at)

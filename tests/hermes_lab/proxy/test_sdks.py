@@ -34,7 +34,7 @@ async def test_chat_completions() -> None:
         assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == "Look."
         assert chunks[-1].usage.total_tokens == 13
         assert [model.id async for model in client.models.list()] == ["m"]
-        first, second = (exchange.request.asked for exchange in proxy.exchanges)
+        first, second = (exchange.asked for exchange in proxy.exchanges)
         assert first.messages == second.messages
         assert (first.stream, second.stream) == (False, True)
         assert first.tools == (FUNCTION,)
