@@ -201,12 +201,7 @@ def test_another_installation_is_not_resumed(experiment: Experiment, installed: 
 
 
 def resume(experiment: Experiment) -> list[Episode]:
-    original = hermes_lab.experiment
-    try:
-        hermes_lab.experiment = lambda *sources, out: original(*sources, out=out, resume=True)  # type: ignore[assignment]
-        return experiment(learning={"arms": ["off"], "rounds": 1})
-    finally:
-        hermes_lab.experiment = original
+    return experiment(learning={"arms": ["off"], "rounds": 1}, resume=True)
 
 
 def test_kill_minus_nine_leaves_nothing_and_resumes_to_the_same_rows(tmp_path: Path, installed: Path) -> None:
