@@ -127,10 +127,8 @@ def _refusal(episode: Episode, gate: Gate, held_out: set[str]) -> str | None:
 
 def task_digest(episode: Episode) -> str:
     """A task's identity apart from its id: suite, world and first prompt."""
-    messages = episode.trajectory.messages if episode.trajectory else ()
     # An errored episode may have no conversation; then use the task id.
-    prompt = next((m.content for m in messages if m.role == "user"), episode.task_id)
-    return _sha256(episode.suite, episode.task.world, prompt)
+    return _sha256(episode.suite, episode.task.world, episode.prompt or episode.task_id)
 
 
 def is_held_out(episode: Episode, held_out: Collection[str]) -> bool:

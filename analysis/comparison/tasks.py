@@ -96,21 +96,33 @@ class _Trajectory(Struct, frozen=True):
     messages: msgspec.Raw = msgspec.Raw(b"[]")
 
 
+class _Program(Struct, frozen=True):
+    prompt: str = ""
+
+
 class _Line(Struct, frozen=True):
     suite: str
     task_id: str
     v: int = 1
     trajectory: _Trajectory | None = None
+    program: _Program | None = None
 
 
 def _prompts(run: Path) -> dict[TaskKey, bytes]:
-    """A digest of each task's prompt: the first message of the user."""
+    """A digest of each task's prompt, which is that of `Episode.prompt`."""
     found: dict[TaskKey, bytes] = {}
     for line in read_attempts(run, _Line):
         task = (line.suite, line.task_id)
         if task in found or line.trajectory is None:
             continue
+        if line.program and line.program.prompt:
+            found[task] = _digest(line.program.prompt)
+            continue
         messages = msgspec.json.decode(line.trajectory.messages, type=list[_Message])
         if prompt := next((message.content for message in messages if message.role == "user"), None):
-            found[task] = hashlib.sha256(prompt.encode()).digest()
+            found[task] = _digest(prompt)
     return found
+
+
+def _digest(prompt: str) -> bytes:
+    return hashlib.sha256(prompt.encode()).digest()

@@ -24,7 +24,7 @@ def transcript(episode: Episode) -> dict[str, Any]:
         error=f"{episode.error.kind}: {episode.error.message}\n{episode.error.detail}".rstrip()
         if episode.error
         else "",
-        items=list(conversation(episode.trajectory, episode.verdicts)),
+        items=list(conversation(episode.trajectory, episode)),
         stop=episode.trajectory.stop_reason if episode.trajectory else "",
         triggers=episode.task.triggers,
         listed=skills.listed,
@@ -39,9 +39,10 @@ def transcript(episode: Episode) -> dict[str, Any]:
     )
 
 
-def conversation(trajectory: Trajectory | None, verdicts: tuple[Verdict, ...] = ()) -> Iterator[Item]:
-    """Items of a conversation; each verdict precedes the turn with its feedback, the last ones are at the end."""
-    told = 0
+def conversation(trajectory: Trajectory | None, episode: Episode | None = None) -> Iterator[Item]:
+    """Items of a conversation. With its `episode` they have the verdicts: each precedes the turn with its feedback, and
+    the last ones are at the end."""
+    told, verdicts = 0, episode.verdicts if episode else ()
     steps = {step.message: step for step in trajectory.steps} if trajectory else {}
     for place, message in enumerate(trajectory.messages if trajectory else ()):
         if message.role == "assistant":
@@ -51,7 +52,7 @@ def conversation(trajectory: Trajectory | None, verdicts: tuple[Verdict, ...] = 
         elif message.results:
             yield from _results(message)
         else:
-            if message.role == "user" and told < len(verdicts) and message.content == verdicts[told].feedback:
+            if episode and told < len(verdicts) and episode.tells(message, verdicts[told]):
                 yield _verdict(verdicts[told])
                 told += 1
             yield _filled(kind=message.role, text=message.content)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import anyio
 
+from hermes_lab.errors import ProgramError
 from hermes_lab.harness.program import Ended, Program, Start
 from hermes_lab.protocols import Process, Sandbox
 
@@ -22,11 +23,11 @@ class CommandConversation:
         self._sandbox = sandbox
         self._executable = executable
         self._environment = environment
-        self._session = ""
+        self._last: Ended | None = None
 
     async def turn(self, prompt: str) -> Ended:
         """See `Conversation.turn`."""
-        command = self._program.command(self._start, prompt, self._session)
+        command = self._program.command(self._start, prompt, self._session())
         process = await self._sandbox.start([self._executable, *command], self._environment)
         try:
             await process.close_stdin()
@@ -34,8 +35,20 @@ class CommandConversation:
         finally:
             with anyio.CancelScope(shield=True):
                 await process.kill()
-        self._session = self._program.session(ended)
+        self._last = ended
         return ended
+
+    def _session(self) -> str:
+        """The session of the earlier prompts."""
+        if self._last is None:
+            return ""
+        try:
+            return self._program.session(self._last)
+        except Exception as error:
+            raise ProgramError(
+                f"{self._program.name}: {type(error).__name__} while its session was read from the output of the "
+                f"prompt before (status {self._last.status}): {error}"
+            ) from error
 
     async def aclose(self) -> None:
         """See `Conversation.aclose`."""

@@ -231,13 +231,13 @@ class ProgramWorker:
         """
         self._proxy.begin_turn(review=review)
         ended: list[Ended] = []
-        failed: list[InfraError] = []
+        failed: list[Exception] = []
 
         async def work() -> None:
             try:
                 ended.append(await self._conversation.turn(prompt))
                 await self._proxy.quiet(_QUIET_SECONDS if self._program_serves() else 0)
-            except InfraError as failure:
+            except Exception as failure:  # else a group of exceptions would hide it
                 failed.append(failure)
             group.cancel_scope.cancel()
 
@@ -270,8 +270,9 @@ class ProgramWorker:
 
     def trajectory(self, stop: StopReason) -> Trajectory:
         """See `Worker.trajectory`."""
-        main = self._conversations().main
-        found, answer = main.trajectory(stop), self._answered(main)
+        conversations = self._conversations()
+        found, answer = conversations.main.trajectory(stop), self._answered(conversations.main)
+        found = msgspec.structs.replace(found, usage=conversations.work_usage)
         return msgspec.structs.replace(found, final_response=answer) if answer else found
 
     def bring(self, tools: Sequence[Tool]) -> None:
@@ -282,12 +283,13 @@ class ProgramWorker:
     async def review(self, verdicts: Sequence[Verdict]) -> Review | None:
         """See `Worker.review`. A program's own review is over: its process waited for it."""
         if self.reviews_itself:
-            if not (reviews := self._conversations().reviews):
+            conversations = self._conversations()
+            if not (reviews := conversations.reviews):
                 return None
-            last = reviews[-1]
+            last = reviews[-1].trajectory(self._proxy.review_spent or reviews[-1].stop)
             found = await self._harvested()
             return Review(
-                trajectory=last.trajectory(self._proxy.review_spent or last.stop),
+                trajectory=msgspec.structs.replace(last, usage=conversations.review_usage),
                 writes=self._with_triggers(write for write in found.skills if write.origin == "review"),
                 seconds=sum(review.seconds for review in reviews),
                 memory=tuple(write for write in found.note_writes if write.origin == "review"),
@@ -306,10 +308,13 @@ class ProgramWorker:
             found = await self._harvest(before.library, before.notes, lambda _: "review")
         except InfraError as failure:
             error = EpisodeError(failure.kind, str(failure))
-        reviews = self._conversations().reviews
+        conversations, last = self._conversations(), None
+        if reviews := conversations.reviews:
+            last = reviews[-1].trajectory(self._stopped or reviews[-1].stop)
+            last = msgspec.structs.replace(last, usage=conversations.review_usage)
         self._unread += found.unread
         return Review(
-            trajectory=reviews[-1].trajectory(self._stopped or reviews[-1].stop) if reviews else None,
+            trajectory=last,
             writes=self._with_triggers(found.skills),
             seconds=time.monotonic() - started,
             memory=tuple(found.note_writes),
@@ -375,6 +380,7 @@ class ProgramWorker:
             unread=tuple(self._unread),
             state_before=before,
             state_after=after,
+            prompt=task.prompt,
         )
         return Work(used, MemoryUse(knowledge.notes_snapshot, notes), conversations.children, program)
 

@@ -1,6 +1,7 @@
 """Sorts exchanges into conversations: the work itself, reviews of it, and everything else as child conversations."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -60,10 +61,16 @@ class Thread:
     steps: list[Step] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     compressions: list[Compression] = field(default_factory=list)
-    seconds: float = 0.0
+    begun: float = math.inf
+    ended: float = -math.inf
     _trace: TokenTrace = field(default_factory=TokenTrace)
     _seen: tuple[int, ...] = ()
     """The keys of the messages that the model saw last, and of its reply."""
+
+    @property
+    def seconds(self) -> float:
+        """From its first request to its last reply."""
+        return max(self.ended - self.begun, 0.0)
 
     @property
     def stop(self) -> StopReason:
@@ -105,7 +112,7 @@ class Thread:
         place = len(self.messages) - 1
         self.steps.append(Step(place, generation.finish_reason, generation.usage, seconds, generation.retries))
         self.usage += generation.usage
-        self.seconds += seconds
+        self.begun, self.ended = min(self.begun, node.exchange.begun), max(self.ended, node.exchange.ended)
         self._trace.add(generation)
         self._seen = node.keys
 
@@ -129,10 +136,24 @@ class Conversations:
     @property
     def children(self) -> tuple[Child, ...]:
         """What is neither the work nor its last review: titles, summaries, child agents, earlier reviews."""
+        earlier = [(thread, _EARLIER_REVIEW) for thread in self.reviews[:-1]]
         return tuple(
-            Child(_goal(thread.messages), 1, thread.trajectory(thread.stop, whole=True), thread.seconds)
-            for thread in (*self.reviews[:-1], *self.others)
+            Child(goal, 1, thread.trajectory(thread.stop, whole=True), thread.seconds)
+            for thread, goal in (*earlier, *((thread, _goal(thread.messages)) for thread in self.others))
         )
+
+    @property
+    def work_usage(self) -> Usage:
+        """The tokens of the work, with its side conversations."""
+        return sum((thread.usage for thread in self.others), self.main.usage)
+
+    @property
+    def review_usage(self) -> Usage:
+        """The tokens of all reviews."""
+        return sum((thread.usage for thread in self.reviews), Usage())
+
+
+_EARLIER_REVIEW = "review of an earlier submission"
 
 
 class Sorter:

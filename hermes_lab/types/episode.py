@@ -5,7 +5,7 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct, field
 
 from hermes_lab.types.memory import MemoryUse, MemoryWrite
-from hermes_lab.types.message import Usage
+from hermes_lab.types.message import Message, Usage
 from hermes_lab.types.skill import SkillWrite
 from hermes_lab.types.task import Reward, Verdict
 from hermes_lab.types.trajectory import Trajectory
@@ -190,7 +190,8 @@ class ProgramUse(Struct, frozen=True, omit_defaults=True):
     `rejected` those with something else that the endpoint does not accept. `lost` is the number of parts, such as
     images, that the record cannot hold (the most in one request). `unread` names what the program wrote to its skills
     or notes that cannot be carried to the next episode, and why. `state_before` and `state_after` are archives of its
-    own memory, in the run's folder `homes` (`agent.carry_state`).
+    own memory, in the run's folder `homes` (`agent.carry_state`). `prompt` is the task's prompt: in the
+    conversation it may stand among texts of the program.
     """
 
     name: str
@@ -203,6 +204,7 @@ class ProgramUse(Struct, frozen=True, omit_defaults=True):
     unread: tuple[str, ...] = ()
     state_before: str = ""
     state_after: str = ""
+    prompt: str = ""
 
 
 class EpisodeKey(Struct, frozen=True, kw_only=True):
@@ -268,6 +270,20 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
     workspaces: tuple[KeptWorkspace, ...] = ()
     rescored: Rescored | None = None
     program: ProgramUse | None = None
+
+    @property
+    def prompt(self) -> str:
+        """The task's prompt, which a skill that it names may have expanded; "" without a conversation."""
+        if self.program and self.program.prompt:
+            return self.program.prompt
+        messages = self.trajectory.messages if self.trajectory else ()
+        return next((message.content for message in messages if message.role == "user"), "")
+
+    def tells(self, message: Message, verdict: Verdict) -> bool:
+        """Whether the message gives the agent the verdict's feedback. Programs may add texts of their own."""
+        if message.role != "user" or not verdict.feedback:
+            return False
+        return verdict.feedback in message.content if self.program else message.content == verdict.feedback
 
 
 def episode_key(suite: str, task_id: str, lane: str, round_: int, sample: int) -> str:

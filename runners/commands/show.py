@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
+from textwrap import shorten
 from typing import Annotated
 
 import msgspec
@@ -239,7 +240,7 @@ def _score(score: float | None) -> str:
 
 
 def _child(child: Child) -> Iterator[str]:
-    yield f"\n======== child agent: {printable(child.goal)}"
+    yield f"\n======== child agent: {shorten(printable(child.goal), 100, placeholder=' ...')}"
     if child.error:
         yield f"failed: {child.error.message}"
     if child.trajectory:

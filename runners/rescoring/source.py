@@ -56,10 +56,8 @@ class Source:
         then = self.then.get(_key(episode.lane, episode.task_id))
         if then:
             return next((name for name in _GIVEN if getattr(then, name) != getattr(task, name)), "")
-        messages = episode.trajectory.messages if episode.trajectory else ()
-        asked = next((message.content for message in messages if message.role == "user"), "")
         # A prompt that begins with a slash is expanded by the skill that it names.
-        return "" if asked == task.prompt or task.prompt.startswith("/") else "prompt"
+        return "" if episode.prompt == task.prompt or task.prompt.startswith("/") else "prompt"
 
 
 def open_source(run: Path, overrides: Sequence[str]) -> Source:

@@ -184,7 +184,7 @@ def answers_of(episode: Episode) -> Sequence[str | Unknown | None]:
 def _is_feedback(episode: Episode, number: int, verdict: Verdict) -> bool:
     assert episode.trajectory is not None
     before, message = episode.trajectory.messages[number - 1 : number + 1]
-    return message.role == "user" and message.content == verdict.feedback and before.role == "assistant"
+    return episode.tells(message, verdict) and before.role == "assistant"
 
 
 def _problem(again: Rescored, why: str) -> Rescored:

@@ -54,7 +54,8 @@ def main():
         messages = json.loads(session.read_text())
     if FAULT == "title":
         ask([{"role": "user", "content": "A title for: " + prompt}], [])
-    messages.append({"role": "user", "content": prompt})
+    added = "<context>Today is Monday.</context>\n" if FAULT == "adds" else ""
+    messages.append({"role": "user", "content": added + prompt})
     try:
         answer = work(messages)
         session.write_text(json.dumps(messages))
@@ -74,7 +75,7 @@ main()
 
 
 class FakeSettings(Settings):
-    """`fault`: what it does wrong: crash, hang, lies, title."""
+    """`fault`: what it does, crash, hang, lies, title, adds (the date before the prompt)."""
 
     fault: str = ""
 
@@ -130,6 +131,15 @@ class ForgetfulProgram(AskedProgram):
     resumes = False
 
 
+class ConfusedProgram(AskedProgram):
+    """The same, of which the lab cannot tell the session."""
+
+    name = "confused"
+
+    def session(self, ended: Ended) -> str:
+        return ended.stderr.splitlines()[-1]
+
+
 def install(folder: Path) -> Path:
     """Writes the executable, and the entry points by which the lab finds the programs; `folder` must be importable."""
     tests = Path(__file__).parents[1]
@@ -140,6 +150,7 @@ def install(folder: Path) -> Path:
         "fake = fakes.program:FakeProgram",
         "asked = fakes.program:AskedProgram",
         "forgetful = fakes.program:ForgetfulProgram",
+        "confused = fakes.program:ConfusedProgram",
     )
     (info / "entry_points.txt").write_text("[hermes_lab.programs]\n" + "\n".join(points) + "\n")
     (folder / "sitecustomize.py").write_text(f"import sys; sys.path.append({str(tests)!r})\n")

@@ -57,6 +57,36 @@ _OWN_TOOLS = frozenset(
 )
 
 # `read -t` waits without starting a program, which the agent may have replaced.
+# A server is a listening socket that a process here holds; no process here holds that of the proxy which programs ask.
+# The servers of the program itself do not count either: its files are mounted read-only.
+_SERVERS = r"""
+servers() {
+  local state inode at options process fd word own
+  local -A open=()
+  local -a installed=() words=()
+  while read -r _ _ _ state _ _ _ _ _ inode _; do [[ $state != 0A ]] || open[$inode]=1; done </proc/net/tcp
+  while read -r _ _ _ state _ _ _ _ _ inode _; do [[ $state != 0A ]] || open[$inode]=1; done </proc/net/tcp6
+  while read -r _ _ _ state _ _ inode _; do [[ $state != 00010000 ]] || open[$inode]=1; done </proc/net/unix
+  ((${#open[@]})) || return
+  while read -r _ _ _ _ at options _; do
+    [[ $at == / || ,$options, != *,ro,* ]] || installed+=("$at")
+  done </proc/self/mountinfo
+  for process in /proc/[0-9]*; do
+    own=
+    mapfile -d '' -t words <"$process/cmdline"
+    for word in "${words[@]:0:2}"; do
+      for at in "${installed[@]}"; do [[ $word != "$at"/* ]] || own=yes; done
+    done
+    [[ ! $own ]] || continue
+    for fd in "$process"/fd/*; do
+      [[ -S $fd ]] || continue
+      inode=$(readlink "$fd")
+      inode=${inode//[^0-9]/}
+      [[ ! ${open[${inode:-0}]-} ]] || { echo yes; return; }
+    done
+  done
+} 2>/dev/null
+"""
 _SCRIPT = r"""
 exec 9<> <(:)
 : >{begun} || {{ chmod u+rwx . && : >{begun}; }}
@@ -69,10 +99,8 @@ tar -xf {provided}/{name}.tar -C / --no-same-owner || exit 1
 until [[ ! -s {provided}/{name}.tar ]]; do read -rt 0.01 -u 9; done
 rm -f -- {begun} {unpacked}
 exec 9>&-
-listening=
-for sockets in tcp tcp6 unix; do
-  while read -r _ _ _ state _; do [[ $state != @(0A|00010000) ]] || listening=yes; done </proc/net/$sockets
-done
+{servers}
+listening=$(servers)
 {go_on}
 (
 {exports}
@@ -165,6 +193,7 @@ async def run_script(
         script=script,
         log="/logs/verifier/test-stdout.txt",
         mark=mark,
+        servers=_SERVERS,
         go_on="kill -CONT -1" if running else "",
         stop="kill -STOP -1" if running else "",
         **_LIMITS,

@@ -67,14 +67,17 @@ def test_the_record_has_the_program_and_the_whole_conversation(experiment: Exper
     assert manifest.program is not None
     assert len(manifest.program.digest) == 64
     (episode,) = episodes
-    assert episode.program == msgspec.structs.replace(manifest.program, requests=episode.program.requests)  # type: ignore[union-attr]
+    assert episode.program is not None
+    known = {"requests": episode.program.requests, "prompt": episode.program.prompt}
+    assert episode.program == msgspec.structs.replace(manifest.program, **known)
+    assert episode.prompt == episode.program.prompt
     assert episode.trajectory is not None
     assert [m.role for m in episode.trajectory.messages][:4] == ["system", "user", "assistant", "tool"]
     assert episode.trajectory.messages[1].content == episode.trajectory.messages[1].content.strip()
     assert episode.trajectory.tools[0]["function"]["name"] == "sh"
     assert episode.trajectory.final_response == "Done."
     # A review after each of the two submissions; the first one is kept beside the last.
-    assert len(episode.children) == 1
+    assert [child.goal for child in episode.children] == ["review of an earlier submission"]
     assert episode.review is not None
 
 
@@ -84,6 +87,14 @@ def test_a_program_without_sessions_gets_the_task_again(experiment: Experiment) 
     assert episode.trajectory is not None
     prompts = [m.content for m in episode.trajectory.messages if m.role == "user"]
     assert prompts[1].startswith(f"{prompts[0]}\n\nAn earlier attempt was rejected: ")
+
+
+def test_runs_of_two_programs_are_compared(experiment: Experiment, tmp_path: Path) -> None:
+    """A program may put the prompt among texts of its own."""
+    experiment("asked", "one", learning={"arms": ["off"]})
+    experiment("asked", "two", learning={"arms": ["off"]}, agent={"settings": {"fault": "adds"}})
+    done = CliRunner().invoke(app, ["compare", str(tmp_path / "one"), str(tmp_path / "two")])
+    assert done.exit_code == 0, done.output + str(done.exception)
 
 
 def test_a_side_request_is_a_child(experiment: Experiment) -> None:

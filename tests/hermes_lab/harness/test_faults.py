@@ -75,6 +75,13 @@ def test_a_program_that_does_not_start_gives_no_score(experiment: Experiment) ->
     assert episode.program is not None
 
 
+def test_a_program_whose_session_cannot_be_told_is_named(experiment: Experiment) -> None:
+    (episode,) = experiment("confused", learning=ONE)  # its first answer is rejected
+    assert episode.error is not None
+    assert episode.error.kind == "program"
+    assert episode.error.message.startswith("confused: IndexError while its session was read from the output of")
+
+
 def test_a_program_that_hangs_is_stopped_at_the_time_limit(experiment: Experiment) -> None:
     (episode,) = experiment(agent={"settings": {"fault": "hang"}, "max_seconds": 1.0}, learning=ONE)
     assert episode.status == "ok"

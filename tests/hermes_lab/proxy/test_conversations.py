@@ -185,8 +185,21 @@ def test_each_review_of_several_stands_alone() -> None:
     agent.work([*told, user(REVIEW)], 0, "Second.")
     sorted_ = found(agent)
     assert [texts(review)[-1] for review in sorted_.reviews] == ["First.", "Second."]
-    assert [child.goal for child in sorted_.children] == [REVIEW]
+    assert [child.goal for child in sorted_.children] == ["review of an earlier submission"]
     assert texts(sorted_.main)[-1] == "Again."
+
+
+def test_tokens_of_all_reviews_are_the_reviews_and_those_of_side_requests_the_works() -> None:
+    agent = Agent()  # each reply is 5 prompt tokens and 2 completion tokens
+    told = agent.work(begin(), 1)
+    agent.work([*told, user(REVIEW)], 0, "First.")
+    agent.ask([user("A title, please.")], Message(role="assistant", content="Desk"), ())
+    agent.work([*told, user(FEEDBACK)], 0, "Again.")
+    sorted_ = found(agent)
+    work, reviews = len(sorted_.main.steps), sum(len(review.steps) for review in sorted_.reviews)
+    assert (work, reviews) == (3, 1)
+    assert sorted_.work_usage == Usage(5 * (work + 1), 2 * (work + 1))
+    assert sorted_.review_usage == Usage(5 * reviews, 2 * reviews)
 
 
 def test_a_lost_reply_is_no_part_of_the_work() -> None:

@@ -6,11 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 from fakes.command import lab as command
+from fakes.program import install
 from harbor_shapes import REWARD, passes, write_all, write_task
 
 import hermes_lab as lab
 from hermes_lab.config.schema import RunConfig, SandboxConfig
 from hermes_lab.errors import ConfigError
+from hermes_lab.harness.programs import find_program
 from hermes_lab.harness.worker import limited
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_episodes
@@ -105,6 +107,22 @@ def test_a_server_that_stands_still_is_no_failure_of_the_agent(tmp_path: Path) -
     assert "the agent left a server, which stands still while the work is verified" in frozen.error.message
     (running,) = _run(tmp_path / "s", tmp_path / "again", serve, running=True)
     assert (running.status, running.score) == ("ok", 1.0)
+
+
+def test_a_program_that_did_nothing_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy's socket is none, though it listens beside the program."""
+    site = tmp_path / "site"
+    site.mkdir()
+    at = install(site)
+    monkeypatch.syspath_prepend(site)
+    find_program.cache_clear()
+    write_task(tmp_path / "s/t", solution="")
+    program = {
+        "agent": {"program": "fake", "at": str(at)},
+        "model": {"provider": "scripted", "name": "hermes_lab.tasks.learner:noop"},
+    }
+    (episode,) = _run(tmp_path / "s", tmp_path / "run", program)
+    assert (episode.status, episode.score, episode.error) == ("ok", 0.0, None)
 
 
 def test_a_verifier_that_fails_is_an_errored_episode_with_its_reason(tmp_path: Path) -> None:
