@@ -17,6 +17,8 @@ _TAIL_SHARE = 0.2
 _CHARACTERS_PER_TOKEN = 4.0
 _LONGEST_TURN = 2_000
 """Characters of one turn that the summary is written from."""
+_SUMMARY_TOKENS = 500
+"""What a summary takes, roughly."""
 _PAUSE = 6
 """Messages to wait after a compression, successful or not, before the next attempt."""
 
@@ -58,12 +60,18 @@ class Context:
             return self._counted + _estimate(self._messages[self._counted_at :])
         return _estimate(self.visible())
 
-    async def compress(self, model: ModelClient) -> tuple[bool, Usage]:
+    def tokens(self) -> int:
+        """The tokens of the visible messages: the server's count at the last call plus an estimate of later messages;
+        before a first call, an estimate."""
+        return round(self._tokens())
+
+    async def compress(self, model: ModelClient, target: int = 0) -> tuple[bool, Usage]:
         """Asks `model` to summarise the middle turns. Returns whether it did, and the tokens used.
 
-        Nothing changes if there is no middle, compression is off, or the model gave no summary.
+        `target` is the number of tokens to get below; 0: the last turns keep a fifth of the context. Nothing changes if
+        there is no middle, compression is off, or the model gave no summary.
         """
-        if not self._config.compress_at or not (middle := self._middle()):
+        if not self._config.compress_at or not (middle := self._middle(target)):
             return False, Usage()
         started = time.monotonic()
         start, end = middle
@@ -89,7 +97,7 @@ class Context:
             return _LONGEST_TURN
         return min(int(tokens / 2 * _CHARACTERS_PER_TOKEN) // turns, _LONGEST_TURN)
 
-    def _middle(self) -> tuple[int, int] | None:
+    def _middle(self, target: int) -> tuple[int, int] | None:
         """The turns to summarise, as a half-open index range."""
         messages = self._messages
         start = next((i for i, m in enumerate(messages) if m.role == "user"), len(messages)) + 1
@@ -99,6 +107,8 @@ class Context:
         if len(turns) < 2:
             return None
         room = _TAIL_SHARE * (self._config.context_tokens or self._tokens())
+        if target:
+            room = max(target - _estimate(messages[:start]) - _SUMMARY_TOKENS, 0.0)
         end = turns[-1]
         for index in reversed(turns[1:-1]):
             if _estimate(messages[index:]) > room:

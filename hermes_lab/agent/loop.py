@@ -184,9 +184,10 @@ class Agent:
     def _tool_names(self) -> list[str]:
         return [schema["function"]["name"] for schema in self._toolbox.schemas]
 
-    async def compress(self) -> bool:
-        """Summarises the middle turns. Returns False, with nothing changed, if there is no gain or no summary."""
-        done, used = await self.context.compress(self._summariser.model)
+    async def compress(self, target: int = 0) -> bool:
+        """Summarises the middle turns. Returns False, with nothing changed, if there is no gain or no summary. See
+        `Context.compress`."""
+        done, used = await self.context.compress(self._summariser.model, target)
         self._spend(used, self._summariser.price)
         return done
 

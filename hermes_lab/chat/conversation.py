@@ -15,6 +15,7 @@ from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent, result_messages, summariser_of
 from hermes_lab.agent.review import due, review, tool_iterations
 from hermes_lab.chat.home_knowledge import HomeKnowledge
+from hermes_lab.chat.recall import without_recall
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.models.reasoning import split_reasoning
@@ -26,6 +27,7 @@ from hermes_lab.skills.slash import Expanded, expand_typed
 from hermes_lab.tools.registry import ToolContext, known_tools, unavailable_tools
 from hermes_lab.tools.schema import Profile
 from hermes_lab.tools.toolbox import Toolbox
+from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import EpisodeError, Message, Review, ToolCall, ToolResult, Trajectory, Usage
 from hermes_lab.types.trajectory import StopReason
 
@@ -47,8 +49,16 @@ class Turn(NamedTuple):
     usage: Usage
 
 
+class Compressed(NamedTuple):
+    """The tokens of the context before and after a compression. The second is an estimate in proportion to the text, as
+    no server has counted them yet."""
+
+    before: int
+    after: int
+
+
 class SessionToolbox(Toolbox):
-    """A session's tools. `show` is called as each call starts, `failed` with each failed result.
+    """A session's tools. `show` is called as each call starts, `shown` with each result.
 
     `frozen` are the tool schemas stored with the session. The model keeps seeing these exact bytes even if a tool has
     changed or is unavailable; calling such a tool gives an error.
@@ -60,7 +70,7 @@ class SessionToolbox(Toolbox):
         context: ToolContext,
         *,
         show: Callable[[ToolCall], None],
-        failed: Callable[[ToolResult], None],
+        shown: Callable[[ToolCall, ToolResult], None],
         disabled: Sequence[str] = (),
         frozen: tuple[dict[str, Any], ...] | None = None,
         profile: Profile = "full",
@@ -72,7 +82,7 @@ class SessionToolbox(Toolbox):
         super().__init__(toolsets, context, disabled, profile=profile)
         self.done: dict[str, ToolResult] = {}
         self._show = show
-        self._failed = failed
+        self._shown = shown
         self._frozen = frozen
 
     @property
@@ -90,8 +100,7 @@ class SessionToolbox(Toolbox):
         self._show(call)
         result = await super().run(call)
         self.done[call.id] = result
-        if not result.ok:
-            self._failed(result)
+        self._shown(call, result)
         return result
 
 
@@ -99,7 +108,8 @@ class Conversation:
     """A session with a model and tools.
 
     Every turn creates an agent that continues the stored session with the whole budget of `config.agent`, so a live
-    session behaves exactly as a resumed one. `say` receives a line about the outcome of a `/skill-name`.
+    session behaves exactly as a resumed one. `say` receives a line about the outcome of a `/skill-name`. `cost` is that
+    of all model calls since it was opened, at `model.price`.
     """
 
     def __init__(
@@ -123,20 +133,24 @@ class Conversation:
         self._auxiliary = auxiliary
         self._say = say
         self._answered = True
+        self._counted = 0
+        self._typed: dict[int, str] = {}
+        self.cost = 0.0
         self._agent_config = config.agent.model_copy(update={"tool_format": session.tool_format})
 
-    async def submit(self, prompt: str) -> Turn:
+    async def submit(self, prompt: str, *, literal: bool = False) -> Turn:
         """Works on a message and stores the turn.
 
-        A leading `/skill-name` loads that skill; recalled memories are put before the message. A turn that is cancelled
-        or fails kills every process it started. If the model had replied, the turn is kept, and its open calls get an
-        error result; otherwise the message counts as never sent. `session` shows which.
+        A leading `/skill-name` loads that skill, unless the message is `literal`; recalled memories are put before the
+        message. A turn that is cancelled or fails kills every process it started. If the model had replied, the turn is
+        kept, and its open calls get an error result; otherwise the message counts as never sent. `session` shows which.
         """
         skills, length = self._toolbox.context.skills, self.session.length
         loaded = len(skills.loaded) if skills else 0
-        message, note = expand_typed(prompt, skills) if skills else Expanded(prompt)
+        message, note = expand_typed(prompt, skills) if skills and not literal else Expanded(prompt)
         if note:
             self._say(note)
+        self._typed[length] = prompt
         agent = self._agent()
         before = await self._processes()
         try:
@@ -151,9 +165,12 @@ class Conversation:
                     if agent.steps:
                         self._answer_open_calls(agent.messages)
                         await self._keep(agent, prompt)
-                    elif skills:  # the message, including its skill, was never sent
-                        del skills.loaded[loaded:]
+                    else:  # the message was never sent
+                        self._typed.pop(length, None)
+                        if skills:
+                            del skills.loaded[loaded:]
             raise
+        self._counted = agent.context.tokens()
         with anyio.CancelScope(shield=True):
             await self._keep(agent, prompt)
         answer = agent.trajectory(stop).final_response
@@ -183,13 +200,51 @@ class Conversation:
             return await review(self._agent(), self._toolbox, (), self._config.skills)
         return Review(error=EpisodeError("internal", f"no result within {limit:g} s"), seconds=limit)
 
-    async def compress(self) -> bool:
-        """Summarises the middle turns now. Returns False if nothing changed."""
+    async def compress(self, target: int = 0) -> Compressed | None:
+        """Summarises the middle turns now, to get below `target` tokens if it is given. None if nothing changed."""
         agent = self._agent()
-        changed = await agent.compress()
-        if changed:
-            await self._keep(agent)
-        return changed
+        before, estimated = self.tokens(), agent.context.tokens()
+        if not await agent.compress(target):
+            return None
+        share = agent.context.tokens() / max(estimated, 1)
+        self._counted = 0
+        await self._keep(agent)
+        return Compressed(before, round(before * share))
+
+    def tokens(self) -> int:
+        """The tokens of the context: as the server counted them at the last turn, else an estimate."""
+        return self._counted or self._agent().context.tokens()
+
+    async def reload(self) -> None:
+        """Reads the session again, after it was renamed."""
+        self.session = await anyio.to_thread.run_sync(self._store.load, self.session.id)
+
+    def turns(self) -> list[int]:
+        """The indices of the user's messages."""
+        summaries = {compression.at for compression in self.session.compressions}
+        return [
+            index
+            for index, message in enumerate(self.session.messages)
+            if message.role == "user" and not message.results and message.content != CONCLUDE and index not in summaries
+        ]
+
+    def said(self, index: int) -> str:
+        """The user's message at an index of `turns`, as it was typed."""
+        return self._typed.get(index) or without_recall(self.session.messages[index].content)
+
+    async def undo(self, turns: int = 1) -> list[str]:
+        """Takes back the last turns. Returns the user's messages, first to last.
+
+        What tools did in the sandbox, and what was saved as skills, notes and memories, remains.
+        """
+        removed = self.turns()[-turns:]
+        if not removed:
+            return []
+        said = [self.said(index) for index in removed]
+        self.session = await anyio.to_thread.run_sync(self._store.cut, self.session, removed[0])
+        self._typed = {index: text for index, text in self._typed.items() if index < removed[0]}
+        self._counted, self._answered = 0, True
+        return said
 
     def _agent(self) -> Agent:
         agent = Agent(
@@ -206,6 +261,7 @@ class Conversation:
         return agent
 
     async def _keep(self, agent: Agent, typed: str = "") -> None:
+        self.cost += agent.cost
         append = partial(
             self._store.append,
             self.session,

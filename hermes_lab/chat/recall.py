@@ -38,6 +38,13 @@ def recall_block(recalled: Sequence[Recalled], external: Sequence[str] = ()) -> 
     return "\n\n".join([f"<{_FENCE}>\n{_INTRODUCTION}", *quoted]) + f"\n</{_FENCE}>" if quoted else ""
 
 
+def without_recall(message: str) -> str:
+    """A message without the block of `recall_block` before it."""
+    if message.startswith(f"<{_FENCE}>\n") and (end := message.find(f"\n</{_FENCE}>\n\n")) >= 0:
+        return message[end + len(f"\n</{_FENCE}>\n\n") :]
+    return message
+
+
 def remember_episode(
     memory: VectorMemory,
     turn: Sequence[Message],

@@ -133,23 +133,31 @@ class SessionStore:
         """
         used, time = usage or Usage(), _text(datetime.now(UTC))
         with self._open() as db, transaction(db):
-            changed = db.execute(
+            _check_unchanged(db, session)
+            db.execute(
                 "UPDATE sessions SET updated = ?, prompt_tokens = prompt_tokens + ?,"
                 " completion_tokens = completion_tokens + ?, opening = coalesce(nullif(opening, ''), ?) WHERE id = ?",
                 (time, used.prompt_tokens, used.completion_tokens, _opening(messages, typed), session.id),
             )
-            (length,) = db.execute("SELECT count(*) FROM messages WHERE session = ?", (session.id,)).fetchone()
-            if not changed.rowcount or length != session.length:
-                what = "went on" if changed.rowcount else "was deleted"
-                raise ConfigError(
-                    f"session {session.name or session.id}: it {what} in another process; resume it again"
-                )
-            _add_messages(db, session.id, length, messages, time)
+            _add_messages(db, session.id, session.length, messages, time)
             first = len(session.compressions)
             db.executemany(
                 "INSERT INTO compressions VALUES (?, ?, ?)",
                 [(session.id, n, _encode(compression)) for n, compression in enumerate(compressions, first)],
             )
+            return _load(db, session.id)
+
+    def cut(self, session: Session, length: int) -> Session:
+        """Removes the messages from index `length` on, and the compressions made since. Returns the updated session.
+
+        Raises `ConfigError` if another process continued or deleted the session meanwhile.
+        """
+        with self._open() as db, transaction(db):
+            _check_unchanged(db, session)
+            db.execute("DELETE FROM messages WHERE session = ? AND place >= ?", (session.id, length))
+            kept = sum(compression.at < length for compression in session.compressions)
+            db.execute("DELETE FROM compressions WHERE session = ? AND number >= ?", (session.id, kept))
+            db.execute("UPDATE sessions SET updated = ? WHERE id = ?", (_text(datetime.now(UTC)), session.id))
             return _load(db, session.id)
 
     def load(self, id: str) -> Session:
@@ -236,6 +244,14 @@ def _add_messages(db: sqlite3.Connection, id: str, first: int, messages: Sequenc
             for n, message in enumerate(messages, first)
         ],
     )
+
+
+def _check_unchanged(db: sqlite3.Connection, session: Session) -> None:
+    (exists,) = db.execute("SELECT count(*) FROM sessions WHERE id = ?", (session.id,)).fetchone()
+    (length,) = db.execute("SELECT count(*) FROM messages WHERE session = ?", (session.id,)).fetchone()
+    if not exists or length != session.length:
+        what = "went on" if exists else "was deleted"
+        raise ConfigError(f"session {session.name or session.id}: it {what} in another process; resume it again")
 
 
 def _role(message: Message) -> Role:

@@ -3,7 +3,6 @@
 import re
 from typing import NamedTuple
 
-from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.types import Skill
@@ -27,30 +26,15 @@ def expand(prompt: str, skills: SkillSession) -> str:
 
 
 def expand_typed(prompt: str, skills: SkillSession) -> Expanded:
-    """Expands a message typed by the user, who may misspell the name of a skill that is not archived."""
+    """As `expand`, for a message typed by the user, who is told what was loaded."""
     match = _SLASH.fullmatch(prompt.strip())
-    if match is None:
+    if match is None or match["name"] not in skills.library.skills:
         return Expanded(prompt)
-    name = match["name"]
-    if name not in skills.library.skills:
-        name = _close_match(name, skills)
-    if not name:
-        return Expanded(prompt, f"no skill {match['name']!r}; sent unchanged")
-    skill = skills.view(name)
-    note = f"loaded the skill {name}"
-    if name != match["name"]:
-        note += ", the closest match"
+    skill = skills.view(match["name"])
+    note = f"loaded the skill {skill.name}"
     if skill_format.state(skill) == "archived":
         note += ", which is archived"
     return Expanded(_message(skill, match["rest"]), note)
-
-
-def _close_match(name: str, skills: SkillSession) -> str:
-    try:
-        skill = skills.find(name)
-    except ToolError:
-        return ""
-    return skill.name if skill_format.state(skill) != "archived" else ""
 
 
 def _message(skill: Skill, rest: str | None) -> str:

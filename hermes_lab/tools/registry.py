@@ -5,7 +5,7 @@ import logging
 import os
 import pkgutil
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -63,6 +63,10 @@ class ToolContext:
             self._state[kind] = kind()
         state: T = self._state[kind]
         return state
+
+    def sharing(self, other: "ToolContext", *kinds: type) -> "ToolContext":
+        """This context with the `state` of these kinds that `other` has."""
+        return replace(self, _state=self._state | {kind: other.state(kind) for kind in kinds})
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError, InfraError, ModelError
 from hermes_lab.harness.check import check_own_loop
 from hermes_lab.runners import output
-from hermes_lab.runners.chat.session import Chat
+from hermes_lab.runners.chat.start import Asked, run_chat
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sessions import SessionInfo, SessionStore, hermes_home
 from hermes_lab.sessions.keys import check_name, is_id
 from hermes_lab.tools.toolbox import check_toolsets
@@ -34,8 +33,8 @@ def register(app: typer.Typer) -> None:
         "hermes-lab chat --session taxes -c model.yaml   (start or resume that session)\n\n"
         "What the agent learns is saved in the Hermes home ($HERMES_HOME): skills (`hermes-lab skills`), MEMORY.md and "
         "USER.md. `/skill-name PROMPT` loads a skill.\n\n"
-        "In the loop, Ctrl-C stops a turn, /compress summarises earlier turns, /skills lists the skills, and /exit or "
-        "Ctrl-D quits.",
+        "On a terminal, /help lists the commands, Tab completes them, Ctrl-C stops a turn, and Ctrl-D quits. You "
+        "may type while the agent works: messages wait for the end of the turn.",
     )(chat)
 
 
@@ -56,28 +55,26 @@ def chat(
     if loaded.agent.distribution:
         raise ConfigError("agent.distribution: only for runs, which draw tools per task; set agent.toolsets for chat")
     check_toolsets(loaded.agent.toolsets, loaded.agent.disabled_tools)
-    terminal = Terminal(json=json)
-    if prompt is None and not terminal.interactive:
+    interactive = prompt is None and sys.stdin.isatty()
+    if prompt is None and not interactive:
         prompt = sys.stdin.buffer.read().decode(errors="replace")
     if prompt is not None and not prompt.strip():
         raise ConfigError("PROMPT: is empty; give a prompt, or leave it out to chat on a terminal")
     if prompt is not None:
         prompt = prompt.encode(errors="replace").decode()  # an argument in another encoding contains surrogates
-    session_chat: Chat | None = None
+    asked = Asked(prompt, session, tuple(config or ()), json)
     try:
         store = SessionStore()
         stored = _find(store, session) if session else None
         with closing(HomeKnowledge(hermes_home(), loaded)) as knowledge:
-            session_chat = Chat(loaded, knowledge, store, terminal, stored=stored, name=session)
-            return anyio.run(session_chat.run, prompt)
+            return anyio.run(run_chat, loaded, knowledge, store, stored, asked)
     except (InfraError, BaseExceptionGroup) as error:
         cause: BaseException = error
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
         if not isinstance(cause, InfraError):
-            raise
-        kept = " (earlier turns are saved)" if session_chat and session_chat.answered else ""
-        output.say(f"hermes-lab: error: {' '.join(str(cause).split())}{_hint(cause, loaded)}{kept}")
+            raise cause from None
+        output.say(f"hermes-lab: error: {' '.join(str(cause).split())}{_hint(cause, loaded)}")
         return 3
 
 

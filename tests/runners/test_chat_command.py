@@ -1,18 +1,12 @@
 """`hermes-lab chat` as a person uses it: a loopback server, the real sandbox, and a real terminal."""
 
-import fcntl
 import json
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
-import termios
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,8 +18,6 @@ from hermes_lab.runners import terminal
 from hermes_lab.runners.cli import app
 from hermes_lab.runners.commands import chat as chat_command
 from hermes_lab.sessions import SessionStore
-
-LONGEST = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -170,123 +162,6 @@ def test_wrong_input_is_told_before_anything_begins(args: Sequence[str], message
         app(["chat", *args], standalone_mode=False)
 
 
-class Person:
-    """Somebody at a terminal of their own, on which `hermes-lab chat` runs."""
-
-    def __init__(self, *args: str) -> None:
-        self.master, slave = pty.openpty()
-        self.seen = ""
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "hermes_lab", "chat", *args],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-            env={**os.environ, "TERM": "dumb"},
-        )
-        os.close(slave)
-
-    def waits_for(self, text: str, seconds: float = LONGEST) -> str:
-        """What was shown up to and with `text`, which must come."""
-        limit = time.monotonic() + seconds
-        while text not in self.seen:
-            if not select.select([self.master], [], [], max(limit - time.monotonic(), 0))[0]:
-                raise TimeoutError(self.seen)
-            self.seen += os.read(self.master, 4096).decode()
-        before, _, self.seen = self.seen.partition(text)
-        return before + text
-
-    def types(self, text: str) -> None:
-        os.write(self.master, text.encode())
-
-    def presses_ctrl_c_until(self, text: str) -> None:
-        """Again and again: one that comes just before a terminal is read is seen at the next one."""
-        for _ in range(int(LONGEST)):
-            self.types("\x03")
-            with suppress(TimeoutError):
-                self.waits_for(text, 2)
-                return
-        raise AssertionError(self.seen)
-
-    def leaves(self, how: signal.Signals) -> int:
-        for _ in range(int(LONGEST)):
-            self.process.send_signal(how)
-            with suppress(subprocess.TimeoutExpired):
-                return self.process.wait(2)
-        raise AssertionError(self.seen)
-
-
-@pytest.fixture
-def at_terminal() -> Iterator[list[Person]]:
-    people: list[Person] = []
-    yield people
-    for person in people:
-        if person.process.poll() is None:
-            person.process.kill()
-            person.process.wait()
-        os.close(person.master)
-
-
-def test_a_person_talks_answers_questions_interrupts_compresses_and_leaves(at_terminal: list[Person]) -> None:
-    script = [
-        calls("clarify", question="Which colour?", choices=["red", "blue"]),
-        "Blue it is.",
-        calls("terminal", command="sleep 1000"),
-        "Here I am.",
-        Reply(status=400, body={"error": {"message": "out of order"}}),
-        "THE SUMMARY",
-        calls("clarify", question="Sure?"),
-    ]
-    with running(FakeOpenAIServer(script)) as server:
-        person = Person(*options(server), "--session", "talk")
-        at_terminal.append(person)
-        person.waits_for("> ")
-        person.types("/help\n")
-        assert "/compress" in person.waits_for("> ")
-        person.types("/skills\n")
-        assert "no skills yet" in person.waits_for("> ")
-        person.types("paint\n")
-        person.waits_for("2. blue")
-        person.waits_for("? ")
-        person.types("2\n")
-        person.waits_for("Blue it is.")
-        person.waits_for("> ")
-        person.types("work\n")
-        person.waits_for("sleep 1000")
-        person.types("\x03")
-        assert "the partial turn is saved" in person.waits_for("> ")
-        person.types("are you there?\n")
-        person.waits_for("Here I am.")
-        person.waits_for("> ")
-        person.types("unlucky\n")
-        shown = person.waits_for("> ")
-        assert "out of order" in shown
-        assert "turn discarded" in shown
-        person.types("/compress\n")
-        assert "now summarised" in person.waits_for("> ")
-        person.types("really\n")
-        person.waits_for("Sure?")
-        person.waits_for("? ")
-        person.presses_ctrl_c_until("interrupted")
-        person.waits_for("> ")
-        assert person.leaves(signal.SIGINT) == 0
-        person.waits_for("--session talk")
-    asked = server.requests[1]["messages"]
-    assert json.loads(asked[-1]["content"]) == {"answer": "blue"}
-    session = SessionStore().load(SessionStore().find("talk").id)
-    assert [m.content for m in session.messages if m.role == "user" and "SUMMARY" not in m.content] == [
-        "paint",
-        "work",
-        "are you there?",
-        "really",
-    ]
-    assert [m.content for m in session.messages if "interrupted" in m.content] == [
-        '{"error": "interrupted by the user"}'
-    ] * 2
-    assert len(session.compressions) == 1
-
-
 def test_an_interrupted_prompt_keeps_the_turn_and_exits_130() -> None:
     with running(FakeOpenAIServer([calls("terminal", command="sleep 1000")])) as server:
         process = subprocess.Popen(
@@ -307,12 +182,3 @@ def test_an_interrupted_prompt_keeps_the_turn_and_exits_130() -> None:
         assert process.returncode == 130
     (info,) = SessionStore().latest()
     assert (info.opening, info.length) == ("from a pipe", 4)
-
-
-def test_a_terminated_loop_ends_at_its_prompt_too(at_terminal: list[Person]) -> None:
-    with running(FakeOpenAIServer([])) as server:
-        person = Person(*options(server))
-        at_terminal.append(person)
-        person.waits_for("> ")
-        assert person.leaves(signal.SIGTERM) == 130
-    assert SessionStore().latest() == []

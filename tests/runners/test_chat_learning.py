@@ -13,6 +13,7 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call, running
 
 from hermes_lab.chat.reviews import ReviewLog
+from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.cli import app
 from hermes_lab.sessions import SessionStore
@@ -58,18 +59,19 @@ def test_a_skill_that_is_saved_stands_in_the_next_sessions_prompt(home: Path) ->
     assert (change.name, change.origin, change.episode, change.model) == ("green-tea", "foreground", lesson, "fake")
 
 
-def test_a_slash_loads_a_skill_though_it_is_nearly_misspelt(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slash_loads_a_skill_and_a_misspelt_one_is_not_sent(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chat([call(*SAVE), "Saved."], "Learn to make tea.")
     capsys.readouterr()
-    (request,) = chat(["Brewing."], "/green-tee for two")
+    (request,) = chat(["Brewing."], "/green-tea for two")
     assert said(request).startswith("Follow the skill green-tea:\n\n<skill>\n---\nname: green-tea\n")
     assert said(request).endswith("Run: brew --green\n</skill>\n\nfor two")
     assert "hermes-" not in said(request)
-    assert "loaded the skill green-tea, the closest match\n" in capsys.readouterr().err
-    assert SessionStore().latest()[0].opening == "/green-tee for two"
-    (request,) = chat(["What?"], "/nothing-like-it for two")
-    assert "no skill 'nothing-like-it'; sent unchanged\n" in capsys.readouterr().err
-    assert said(request) == "/nothing-like-it for two"
+    assert "loaded the skill green-tea\n" in capsys.readouterr().err
+    assert SessionStore().latest()[0].opening == "/green-tea for two"
+    with pytest.raises(ConfigError, match="no command or skill /green-tee: nothing was sent; did you mean /green-tea"):
+        chat(["unused"], "/green-tee for two")
+    (request,) = chat(["What?"], "//green-tee for two")
+    assert said(request) == "/green-tee for two"
     (use,) = SkillStore(home / "skills").uses()
     assert (use.name, use.success) == ("green-tea", None)  # nothing judged it
 

@@ -39,7 +39,7 @@ async def holding(
     session: Session | None = None,
     show: Callable[[ToolCall], None] = lambda call: None,
     say: Callable[[str], None] = lambda line: None,
-    failed: Callable[[ToolResult], None] = lambda result: None,
+    shown: Callable[[ToolCall, ToolResult], None] = lambda call, result: None,
     backend: str = "bubblewrap",
 ) -> AsyncIterator[Conversation]:
     model = {"name": "fake", "base_url": server.base_url, "max_retries": 0}
@@ -52,7 +52,7 @@ async def holding(
     async with opening as client, open_sandbox(config.sandbox) as opened:
         context = ToolContext(sandbox=opened, skills=None, config=config.sandbox)
         frozen = session.tools if session else None
-        toolbox = SessionToolbox(config.agent.toolsets, context, show=show, failed=failed, frozen=frozen)
+        toolbox = SessionToolbox(config.agent.toolsets, context, show=show, shown=shown, frozen=frozen)
         session = session or store.create(
             SessionKey("cli", "local"),
             model="fake",

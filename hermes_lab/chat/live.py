@@ -1,0 +1,266 @@
+"""A live chat: one sandbox, one model at a time, and one session after another."""
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+
+import anyio
+import anyio.to_thread
+
+from hermes_lab.agent.delegate import Delegation
+from hermes_lab.agent.prompt import system_prompt
+from hermes_lab.chat.conversation import Conversation, SessionToolbox
+from hermes_lab.chat.home_knowledge import HomeKnowledge, Views
+from hermes_lab.chat.surface import Surface
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.models import REMOTE, open_auxiliary, open_model
+from hermes_lab.protocols import ModelClient, Sandbox
+from hermes_lab.sandbox import open_sandbox, probe
+from hermes_lab.sessions import Session, SessionInfo, SessionKey, SessionStore, hermes_home
+from hermes_lab.sessions.keys import new_id
+from hermes_lab.skills.learning.listing import choose
+from hermes_lab.skills.library import Library
+from hermes_lab.tools.background import Background
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.scratch import Scratch
+from hermes_lab.tools.toolbox import Toolbox
+from hermes_lab.types import Message
+from hermes_lab.web import open_web
+
+# Lines of the prompt about context files and notes that were left out; the user should see them too.
+_LEFT_OUT = re.compile(r"^\[(.+ (?:was refused|was not read|is left out): .+)\]$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A session under way. `length`: its messages when it was opened. `fresh`: it was not stored before, so it is
+    deleted when it is left without an answer."""
+
+    conversation: Conversation
+    context: ToolContext
+    library: Library
+    length: int
+    fresh: bool
+
+
+class LiveChat:
+    """A chat under way. It is used by one task at a time.
+
+    `key` says where it is held. `config` is that of the current model.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        knowledge: HomeKnowledge,
+        store: SessionStore,
+        surface: Surface,
+        sandbox: Sandbox,
+        auxiliary: ModelClient | None,
+        key: SessionKey,
+    ) -> None:
+        self.config = config
+        self.store = store
+        self.key = key
+        self.surface = surface
+        self.sandbox = sandbox
+        self._knowledge = knowledge
+        self._auxiliary = auxiliary
+        self._web = open_web(config.web)
+        self._models = AsyncExitStack()
+        self._model: ModelClient | None = None
+        self._opened: _Opened | None = None
+
+    @property
+    def conversation(self) -> Conversation:
+        """The current session's conversation."""
+        return self._now.conversation
+
+    @property
+    def session(self) -> Session:
+        """The current session."""
+        return self.conversation.session
+
+    @property
+    def context(self) -> ToolContext:
+        """What the current session's tools work on."""
+        return self._now.context
+
+    @property
+    def library(self) -> Library:
+        """The skills, with those that this session has written."""
+        return self.context.skills.library if self.context.skills else self._now.library
+
+    @property
+    def kept(self) -> bool:
+        """Whether the current session stays: it was stored before, or the agent has answered."""
+        return not self._now.fresh or self.session.length > self._now.length
+
+    async def begin(self, name: str = "") -> None:
+        """Leaves the current session and starts a new one. Raises `ConfigError` for an invalid or taken name."""
+        await self._enter(None, name)
+
+    async def resume(self, info: SessionInfo) -> None:
+        """Leaves the current session and continues a stored one, with its own prompt and tools."""
+        await self._enter(info, "")
+
+    async def use_model(self, name: str) -> None:
+        """Continues the session with another model of the same endpoint. Raises `ConfigError` if it has none of that
+        name, `ModelError` if it does not answer; the model is then the one before."""
+        if self.config.model.provider not in REMOTE:
+            raise ConfigError(
+                f"model.provider={self.config.model.provider}: its model is chosen at the start; leave the chat and "
+                f"start it with -c model.name={name}"
+            )
+        before = self.config
+        model = self.config.model.model_copy(update={"name": name, "adapter": ""})
+        self.config = self.config.model_copy(update={"model": model})
+        try:
+            await self._open_model(self.session.tool_format)
+        except BaseException:
+            self.config = before
+            raise
+        now = self._now
+        opened = await self._open(self.session, now.library, now.context)
+        self._opened = replace(opened, length=now.length, fresh=now.fresh)
+
+    async def leave(self) -> None:
+        """Leaves the current session; a new one without an answer is deleted."""
+        if self._opened and not self.kept:
+            await anyio.to_thread.run_sync(self.store.delete, self.session.id)
+        self._opened = None
+
+    async def aclose(self) -> None:
+        """Leaves the session and closes the model."""
+        try:
+            await self.leave()
+        finally:
+            await self._models.aclose()
+
+    @property
+    def _now(self) -> _Opened:
+        assert self._opened is not None, "no session was begun"
+        return self._opened
+
+    async def _enter(self, info: SessionInfo | None, name: str) -> None:
+        stored = await anyio.to_thread.run_sync(self.store.load, info.id) if info else None
+        tool_format = stored.tool_format if stored else self.config.agent.tool_format
+        if self._model is None:
+            await self._open_model(tool_format)
+        library = await anyio.to_thread.run_sync(self._knowledge.library)
+        before = self._opened.context if self._opened else None
+        opened = await self._open(stored, library, before, name)
+        await self.leave()
+        self._opened = opened
+
+    async def _open_model(self, tool_format: str) -> None:
+        opening: AbstractAsyncContextManager[ModelClient] = open_model(
+            self.config.model,
+            tool_format="hermes" if tool_format == "hermes" else "native",
+            log=hermes_home() / "server.log",
+            concurrency=1,
+            say=self.surface.note,
+        )
+        stack = AsyncExitStack()
+        self._model = await stack.enter_async_context(opening)
+        await self._models.aclose()
+        self._models = stack
+
+    async def _open(
+        self, stored: Session | None, library: Library, before: ToolContext | None, name: str = ""
+    ) -> _Opened:
+        """A stored session with its original prompt and tools, or a new one. `before`: what the tools of the session
+        before worked on, whose background commands go on."""
+        assert self._model is not None
+        id = stored.id if stored else new_id(datetime.now(UTC))
+        background = await anyio.to_thread.run_sync(self._knowledge.background)
+        broken = await anyio.to_thread.run_sync(self._knowledge.broken)
+        for left_out in [*broken, *_LEFT_OUT.findall("\n".join(background))]:
+            self.surface.note(left_out)
+        identity = self._model.identity
+        view = partial(self._knowledge.views, library, session=id, model=identity.name)
+        views = await anyio.to_thread.run_sync(view)
+        system = partial(self._system, library, background)
+        delegation = Delegation(self._model, self.config, self.sandbox, views.skills, system, auxiliary=self._auxiliary)
+        context = self._context(views, delegation, before)
+        toolbox = SessionToolbox(
+            self.config.agent.toolsets,
+            context,
+            show=self.surface.call,
+            shown=self.surface.result,
+            disabled=self.config.agent.disabled_tools,
+            frozen=stored.tools if stored else None,
+            profile=self.config.agent.prompt,
+        )
+        if (session := stored) is None:
+            create = partial(
+                self.store.create,
+                self.key,
+                name=name,
+                model=identity.adapter or identity.name,
+                messages=[system(toolbox)],
+                tools=toolbox.schemas,
+                tool_format=self.config.agent.tool_format,
+                id=id,
+            )
+            session = await anyio.to_thread.run_sync(create)
+        conversation = Conversation(
+            self.store,
+            session,
+            self._model,
+            toolbox,
+            self.config,
+            self._knowledge,
+            auxiliary=self._auxiliary,
+            say=self.surface.note,
+        )
+        return _Opened(conversation, context, library, session.length, fresh=stored is None)
+
+    def _system(self, library: Library, background: Sequence[str], toolbox: Toolbox) -> Message:
+        listed = choose(library, "", self.config.skills.max_listed)
+        text = system_prompt(
+            toolbox.schemas,
+            self.config.agent.tool_format,
+            skills=listed,
+            more_skills=len(library.listed) - len(listed),
+            background=background,
+            profile=self.config.agent.prompt,
+            isolated=self.config.sandbox.backend != "local",
+        )
+        return Message("system", text)
+
+    def _context(self, views: Views, delegation: Delegation, before: ToolContext | None) -> ToolContext:
+        context = ToolContext(
+            sandbox=self.sandbox,
+            skills=views.skills,
+            notes=views.notes,
+            config=self.config.sandbox,
+            ask=self.surface.ask,
+            sessions=self.store,
+            delegate=delegation,
+            heal_attempts=self.config.skills.heal_attempts,
+            web=self._web,
+        )
+        return context.sharing(before, Background, Scratch) if before else context
+
+
+@asynccontextmanager
+async def open_chat(
+    config: RunConfig, knowledge: HomeKnowledge, store: SessionStore, surface: Surface, key: SessionKey
+) -> AsyncIterator[LiveChat]:
+    """Opens a chat's sandbox; the model is opened with the first session. Raises `InfraError`."""
+    await probe(config.sandbox)
+    async with (
+        open_auxiliary(config, say=surface.note) as auxiliary,
+        open_sandbox(config.sandbox) as sandbox,
+    ):
+        chat = LiveChat(config, knowledge, store, surface, sandbox, auxiliary, key)
+        try:
+            yield chat
+        finally:
+            with anyio.CancelScope(shield=True):
+                await chat.aclose()

@@ -1,0 +1,33 @@
+"""What a chat needs of the place where it is held: a terminal, or a chat platform."""
+
+from typing import Literal, Protocol
+
+from hermes_lab.tools.registry import Ask
+from hermes_lab.types import ToolCall, ToolResult
+
+Verbosity = Literal["off", "new", "all", "verbose"]
+"""Which tool calls are shown. `off`: none. `new`: a call where the tool differs from the one before. `all`: every call,
+and why it failed. `verbose`: calls and results in full."""
+
+
+class Surface(Protocol):
+    """Where a chat is held."""
+
+    verbosity: Verbosity
+
+    @property
+    def ask(self) -> Ask | None:
+        """How tools ask the user a question; None if nobody can be asked."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Shows a status line."""
+        ...
+
+    def call(self, call: ToolCall) -> None:
+        """Shows a tool call that starts."""
+        ...
+
+    def result(self, call: ToolCall, result: ToolResult) -> None:
+        """Shows the result of a tool call."""
+        ...

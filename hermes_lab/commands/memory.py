@@ -1,0 +1,21 @@
+"""`/memory`."""
+
+from typing import get_args
+
+from hermes_lab.commands.command import Command, CommandContext, Reply
+from hermes_lab.types.memory import Target
+
+_FILES = {"memory": "MEMORY.md", "user": "USER.md"}
+
+
+async def _run(context: CommandContext, arguments: str) -> Reply:
+    del arguments
+    notes = context.chat.context.notes
+    lines: list[str] = []
+    for target in get_args(Target):
+        entries = notes.notes.of(target) if notes else ()
+        lines += [f"{_FILES[target]}: {len(entries)} entries", *(f"  - {' '.join(entry.split())}" for entry in entries)]
+    return Reply("\n".join([*lines, "Prompts have them as they were when the session began."]))
+
+
+COMMAND = Command("memory", "List the notes", "Tools and skills", _run, hint="[list]", busy="now")

@@ -1,0 +1,45 @@
+"""`/save`."""
+
+from pathlib import Path
+
+import anyio.to_thread
+import msgspec
+
+from hermes_lab.commands.command import Command, CommandContext, Reply
+from hermes_lab.commands.transcript import last_turns
+from hermes_lab.errors import ConfigError
+
+
+async def _run(context: CommandContext, path: str) -> Reply:
+    session = context.chat.session
+    name = path or f"{session.name or session.id}.md"
+    text = last_turns(context.chat.conversation, len(session.messages), whole=True)
+    data = (
+        msgspec.json.encode(session)
+        if name.endswith(".json")
+        else f"# {session.name or session.id}\n\n{text}\n".encode()
+    )
+    return Reply(f"saved to {await anyio.to_thread.run_sync(_write, name, data)}")
+
+
+def _write(name: str, data: bytes) -> Path:
+    file = Path(name).expanduser()
+    try:
+        with file.open("xb") as opened:
+            opened.write(data)
+    except FileExistsError:
+        raise ConfigError(f"{file}: exists already; give another name") from None
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from None
+    return file
+
+
+COMMAND = Command(
+    "save",
+    "Write the session to a file, .md or .json (all messages)",
+    "Session",
+    _run,
+    hint="[FILE]",
+    where="terminal",
+    busy="now",
+)

@@ -1,0 +1,21 @@
+"""`/tools`."""
+
+from hermes_lab.commands.command import Command, CommandContext, Reply
+from hermes_lab.tools.registry import known_tools, unavailable_tools
+
+
+async def _run(context: CommandContext, arguments: str) -> Reply:
+    del arguments
+    known = known_tools()
+    by_toolset: dict[str, list[str]] = {}
+    for schema in context.chat.session.tools:
+        name = schema["function"]["name"]
+        by_toolset.setdefault(known[name].toolset if name in known else "skills", []).append(name)
+    lines = [f"{toolset}: {', '.join(names)}" for toolset, names in sorted(by_toolset.items())]
+    offered = {name for names in by_toolset.values() for name in names}
+    lines += [f"unavailable: {name}: {why}" for name, why in unavailable_tools().items() if name in offered]
+    count = len(offered)
+    return Reply("\n".join([f"{count} tools of {len(by_toolset)} toolsets in this session", *lines]))
+
+
+COMMAND = Command("tools", "List the session's tools", "Tools and skills", _run, hint="[list]", busy="now")
