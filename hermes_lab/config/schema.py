@@ -231,8 +231,14 @@ class AgentConfig(Section):
     """The program's own settings (`hermes-lab agents list`)."""
     carry_state: bool = False
     """Let arm `on` carry the program's own memory, such as a database of past sessions, from episode to episode,
-    besides its skills and notes. Needs `learning.round_size: 1`. Not with the arms `placebo` and `oracle`: what only
-    the program can read can be neither emptied nor stated."""
+    besides its skills and notes. Needs `learning.round_size: 1`. Not with the arms `placebo` and
+    `oracle`, because the lab can neither blank this memory nor write the rules into it."""
+
+    @field_validator("program", mode="before")
+    @classmethod
+    def _no_program(cls, value: Any) -> Any:
+        """`null` is none, too; the command line passes it on as text."""
+        return "" if value in (None, "null") else value
 
     @model_validator(mode="after")
     def _settings_of_a_program(self) -> "AgentConfig":
@@ -241,7 +247,9 @@ class AgentConfig(Section):
                 if getattr(self, name):
                     raise ValueError(f"`{name}` has no effect without `program`; set agent.program")
             if self.review != "auto":
-                raise ValueError("`review` has no effect without `program`; the own loop follows skills.review_every")
+                raise ValueError(
+                    "`review` has no effect without `program`; the lab's own loop follows skills.review_every"
+                )
         return self
 
 

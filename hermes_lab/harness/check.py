@@ -58,8 +58,8 @@ def _check_state(config: RunConfig, program: Program, arms: Sequence[Arm]) -> No
         raise ConfigError("agent.carry_state: only arm `on` of an experiment (`hermes-lab learn`) carries it")
     if other := [arm for arm in arms if arm in ("placebo", "oracle")]:
         raise ConfigError(
-            f"agent.carry_state: not with learning.arms={', '.join(other)}, as what only {program.name} can read can "
-            "be neither emptied nor stated; use the arms off and on"
+            f"agent.carry_state: not with learning.arms={', '.join(other)}, because the lab can neither blank the "
+            f"memory of {program.name} nor write the rules into it; use the arms off and on"
         )
     if config.learning.round_size > 1:
         raise ConfigError(

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,19 +91,30 @@ def find_executable(program: Program, at: str) -> Path:
     if not at:
         if found := shutil.which(name):
             return Path(found).absolute()
-        raise ConfigError(
-            f"agent.program: {program.name} is not installed ({name} is not on the PATH): install it with "
-            f"`{program.install}`, or say where it is with agent.at"
-        )
+        place = installed_by_make(program)
+        where = f"set agent.at={place}" if place else f"install it with `{program.install}`, or set agent.at"
+        raise ConfigError(f"agent.program: {program.name} is not found ({name} is not on the PATH): {where}")
     folder = Path(at).expanduser().absolute()
+    if not folder.exists():
+        raise ConfigError(f"agent.at: {folder} does not exist")
     if folder.is_file():
         return folder
-    for below in ("bin", "node_modules/.bin", ".bin", ".venv/bin", "venv/bin", "."):
-        place = Path(below, name)
-        if os.access(folder / place, os.X_OK) and (folder / place).is_file():
-            return folder / place
-    why = "has no executable" if folder.is_dir() else "is no folder: no"
-    raise ConfigError(f"agent.at: {folder} {why} {name} (looked for bin/{name}, node_modules/.bin/{name} and {name})")
+    if below := _executable_in(folder, name):
+        return below
+    raise ConfigError(
+        f"agent.at: {folder} has no executable {name} (looked for bin/{name}, node_modules/.bin/{name} and {name})"
+    )
+
+
+def installed_by_make(program: Program) -> Path | None:
+    """The folder in which `make programs` has installed a program, beside the lab; None if it has not."""
+    folders = sorted(Path(sys.prefix, "programs").glob("*/"))
+    return next((folder for folder in folders if _executable_in(folder, program.executable)), None)
+
+
+def _executable_in(folder: Path, name: str) -> Path | None:
+    places = (folder / below / name for below in ("bin", "node_modules/.bin", ".bin", ".venv/bin", "venv/bin", "."))
+    return next((place for place in places if place.is_file() and os.access(place, os.X_OK)), None)
 
 
 def version_of(program: Program, executable: Path, folders: tuple[Path, ...]) -> str:

@@ -127,5 +127,5 @@ class Program(ABC):
         return None
 
     def volatile(self, text: str) -> str:
-        """A text of a request without what differs between two equal runs, such as the day."""
+        """A text of a request without what differs between two identical runs, such as the day."""
         return text

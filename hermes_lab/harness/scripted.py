@@ -20,10 +20,24 @@ from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.skills import format as skill_format
 from hermes_lab.types import Generation, Message, ModelIdentity, ToolCall, ToolResult
 
-_XML = re.compile(
-    r"<name>\s*(?P<name>[a-z0-9-]+)\s*</name>\s*<description>\s*(?P<about>.*?)\s*</description>", re.DOTALL
+_NAME = r"(?P<name>[a-z0-9]+(?:-[a-z0-9]+)*)"
+_LISTS = (
+    # <name>NAME</name> <description>ABOUT</description>
+    re.compile(rf"<name>\s*{_NAME}\s*</name>\s*<description>\s*(?P<about>.*?)\s*</description>", re.DOTALL),
+    # name: NAME and description: ABOUT, in YAML or JSON
+    re.compile(rf"""\bname["']?: *["']?{_NAME}["']?,?\s*["']?description["']?: *["']?(?P<about>[^"\n]+)"""),
+    # - NAME: ABOUT, or another bullet, number or table row, with marks around the name and a path after it
+    re.compile(
+        rf"^\s*(?:[-*+\u2022|]|\d+[.)]) *[*_`\"]*(?!name:){_NAME}[*_`\"]* *(?:\([^)\n]*\) *)?"
+        r"(?::|[-\u2013\u2014|] )[*_]* *(?P<about>.+)$",
+        re.MULTILINE,
+    ),
+    # PATH/NAME/SKILL.md: ABOUT
+    re.compile(
+        rf"^(?:[^\n]*[/\s`\"'(\[])?{_NAME}/SKILL\.md[`\"')\]]*(?: *[:|\u2013\u2014-])* +(?P<about>.+)$", re.MULTILINE
+    ),
 )
-_LINE = re.compile(r"^\s*- (?:\*\*)?(?P<name>[a-z0-9]+(?:-[a-z0-9]+)*)(?:\*\*)?: (?P<about>.+)$", re.MULTILINE)
+"""How programs list skills in their prompts; docs/agents.md tells the forms."""
 _VIEW = re.compile(r"cat (?P<folder>\S+)/(?P<name>[a-z0-9-]+)/SKILL\.md")
 _WRITE = re.compile(r"mkdir -p (?P<folder>\S+)/(?P<name>[a-z0-9-]+) && cat >")
 _SIDE = "Work on a task"
@@ -166,7 +180,7 @@ def _listed(texts: Sequence[str]) -> dict[str, str]:
     """The skills that a program lists in its prompts or tools, by name."""
     found: dict[str, str] = {}
     for text in texts:
-        for pattern in (_XML, _LINE):
+        for pattern in _LISTS:
             for match in pattern.finditer(text):
                 found.setdefault(match["name"], " ".join(match["about"].split()))
     return found

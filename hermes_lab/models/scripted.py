@@ -2,6 +2,8 @@
 
 import importlib
 import importlib.util
+import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,10 +74,14 @@ def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskAwarePoli
     package has the same name as one of ours.
     """
     module, _, attribute = name.partition(":")
+    module = module.removeprefix("hermes_lab.")
     try:
-        factory = _factory(module.removeprefix("hermes_lab."), attribute)
+        factory = _factory(module, attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"model.name: {name!r} is not a policy of the form `module:factory`: {error}") from None
+        known = f"; it has: {', '.join(names)}" if (names := _policies_in(module)) else ""
+        raise ConfigError(
+            f"model.name: {name!r} is not a policy of the form `module:factory`: {error}{known}"
+        ) from None
     try:
         policy: Policy | TaskAwarePolicy = factory(**options)
     except TypeError as error:
@@ -96,6 +102,16 @@ def _factory(module: str, attribute: str) -> Callable[..., Any]:
             "rename that file, or run elsewhere"
         )
     return cast(Callable[..., Any], of_ours)
+
+
+def _policies_in(module: str) -> list[str]:
+    """The factories of policies in a module that has been imported."""
+    found = sys.modules.get(f"hermes_lab.{module}") or sys.modules.get(module)
+    return [
+        name
+        for name, each in (inspect.getmembers(found, inspect.isfunction) if found else ())
+        if not name.startswith("_") and inspect.get_annotations(each).get("return") in (Policy, TaskAwarePolicy)
+    ]
 
 
 def _file_of(module: str) -> Path | None:

@@ -1,7 +1,7 @@
 """`agents`: the programs that can work instead of the lab's own loop."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Programs that work instead of the lab's own loop (agent.program).", no_args_is_help=True)
     group.command(
         "list",
-        help="List the programs, whether they are on the PATH, and their settings.\n\nhermes-lab agents list",
+        help="List the programs, where they are installed, and their settings.\n\nhermes-lab agents list",
     )(list_)
     group.command(
         "check",
@@ -37,9 +37,16 @@ def list_(json: options.Json = False) -> None:
         return
     for program in found:
         typer.echo(f"{program['name']:<16} {program['summary']}")
-        typer.echo(f"{'':<16} {program['installed'] or 'not on the PATH; install it with: ' + program['install']}")
+        typer.echo(f"{'':<16} {where(program)}")
         for name, meaning in program["settings"].items():
             typer.echo(f"{'':<16} agent.settings.{name}: {meaning}")
+
+
+def where(program: dict[str, Any]) -> str:
+    """Where a program of `describe` is, or how to install it."""
+    if program["installed"]:
+        return str(program["installed"])
+    return f"agent.at={program['at']}" if program["at"] else f"not on the PATH; install it with: {program['install']}"
 
 
 def check(
@@ -49,14 +56,15 @@ def check(
     json: options.Json = False,
 ) -> int:
     """`hermes-lab agents check`."""
-    from hermes_lab.runners.agents import check_program
+    from hermes_lab.runners.agents import Step, check_program
 
-    steps = check_program(program, str(at or ""), config or [])
+    def say(step: Step) -> None:
+        mark = {True: "ok  ", False: "FAIL", None: "-   "}[step.works]
+        typer.echo(f"{mark}  {step.what:<18} {step.detail}")
+
+    steps = check_program(program, str(at or ""), config or [], (lambda _: None) if json else say)
     if json:
         import msgspec
 
         typer.echo(msgspec.json.encode([step._asdict() for step in steps]).decode())
-    else:
-        for step in steps:
-            typer.echo(f"{'ok  ' if step.works else 'FAIL'}  {step.what:<28} {step.detail}")
-    return 0 if all(step.works for step in steps) else 2
+    return 2 if any(step.works is False for step in steps) else 0

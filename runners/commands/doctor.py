@@ -10,7 +10,7 @@ import anyio
 import typer
 
 from hermes_lab.config.schema import SandboxConfig
-from hermes_lab.errors import HermesLabError, SandboxError
+from hermes_lab.errors import ConfigError, HermesLabError, SandboxError
 from hermes_lab.models import weights
 from hermes_lab.runners.commands import options
 from hermes_lab.sandbox import probe
@@ -40,6 +40,7 @@ def doctor(json: options.Json = False) -> int:
     findings = [
         check() for check in (_python, _sandbox, _docker, _training, _vllm, _ray, _gpu, _packaged_model, _memory)
     ]
+    findings += _programs()
     if json:
         import msgspec
 
@@ -110,6 +111,23 @@ def _packaged_model() -> Finding:
         else "not downloaded yet: the first run with model.name=packaged fetches it (93 MB)"
     )
     return Finding("packaged model", folder.is_dir(), detail, needed=False)
+
+
+def _programs() -> list[Finding]:
+    """The programs that can work instead of the lab's own loop."""
+    from hermes_lab.harness.programs import find_program, program_names
+    from hermes_lab.runners.agents import describe
+    from hermes_lab.runners.commands.agents import where
+
+    findings = []
+    for name in program_names():
+        try:
+            found = describe(find_program(name))
+        except ConfigError as error:
+            findings.append(Finding(name, False, str(error), needed=False))
+        else:
+            findings.append(Finding(name, bool(found["installed"] or found["at"]), where(found), needed=False))
+    return findings
 
 
 def _memory() -> Finding:

@@ -50,7 +50,9 @@ def main():
     memory = HOME / "db" / "seen.bin"
     past = memory.read_bytes().decode("latin-1") if memory.exists() else ""
     messages = [{"role": "system", "content": "Skills:\n%s\nNotes:\n%s\nPast: %s" % (skills(), notes, past)}]
-    if sys.argv[2:] == ["--resume"]:
+    if FAULT == "unlisted":
+        del messages[0]
+    if sys.argv[2:] == ["--resume"] and FAULT != "forgets":
         messages = json.loads(session.read_text())
     if FAULT == "title":
         ask([{"role": "user", "content": "A title for: " + prompt}], [])
@@ -75,7 +77,7 @@ main()
 
 
 class FakeSettings(Settings):
-    """`fault`: what it does, crash, hang, lies, title, adds (the date before the prompt)."""
+    """`fault`: what it does: crash, hang, lies, title, adds (the date before the prompt), unlisted, forgets."""
 
     fault: str = ""
 

@@ -47,7 +47,7 @@ def _node() -> int:
 @pytest.mark.parametrize("name", AT)
 def test_every_program_passes_the_check(name: str) -> None:
     steps = check_program(name, installed(name))
-    assert [step for step in steps if not step.works] == []
+    assert [step for step in steps if step.works is False] == []
     assert steps[0].detail.split(",")[0] != "version unknown"
 
 
@@ -63,7 +63,7 @@ def test_the_real_hermes_has_the_outcomes_of_the_own_loop(tmp_path: Path) -> Non
     for ours, other in zip(own, theirs, strict=True):
         assert (other.key, other.status) == (ours.key, "ok")
         assert (other.success, len(other.verdicts)) == (ours.success, len(ours.verdicts))
-        # Its own reviews have written what the own loop's have.
+        # Its own reviews have written what those of the lab's own loop have.
         assert other.skills.snapshot == ours.skills.snapshot
     arms = {arm: [e.success for e in theirs if e.lane.startswith(arm)] for arm in ("off", "placebo", "oracle")}
     assert arms["off"] == arms["placebo"]

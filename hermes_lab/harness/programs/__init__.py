@@ -1,6 +1,7 @@
 """The programs that the lab can run, by name: its own and those of other packages (`hermes_lab.programs`)."""
 
 import difflib
+import sys
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -42,4 +43,8 @@ def find_program(name: str) -> Program:
         return found
     near = difflib.get_close_matches(name, program_names(), n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"agent.program: there is no program {name!r}{meant} (known: {', '.join(program_names())})")
+    raise ConfigError(
+        f"agent.program: there is no program {name!r}{meant} (known: {', '.join(program_names())}). A program of your "
+        f"own is found if its package, with the entry point {GROUP}, is installed in the lab's environment "
+        f"({sys.executable})"
+    )

@@ -33,7 +33,7 @@ _SHOWN = 300
 _LIMITS = {"json": 4_000, "reward": 100, "record": 12_000, "tests": 10_000, "ctrf": 10_000, "said": 6_000}
 """Characters of each part that the script reports."""
 _FROZEN = (
-    "the agent left a server, which stands still while the work is verified; "
+    "the agent left a server running; it is frozen during verification; "
     "suite.options={running: true} lets it run, as in Harbor"
 )
 _NOT_COLLECTED = {3: "failed inside", 4: "was called wrongly", 5: "collected no tests"}

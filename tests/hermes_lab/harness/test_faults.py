@@ -157,8 +157,11 @@ def test_skills_written_by_shell_are_harvested_and_what_cannot_be_read_is_said(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"program": "hermess"}, r"agent\.program: there is no program 'hermess'; did you mean 'hermes'\?"),
-        ({"at": "/nowhere"}, r"agent\.at: /nowhere is no folder"),
+        (
+            {"program": "hermess"},
+            r"agent\.program: there is no program 'hermess'; did you mean 'hermes'\?.*in the lab's environment \(/",
+        ),
+        ({"at": "/nowhere"}, r"agent\.at: /nowhere does not exist$"),
         ({"settings": {"falt": "x"}}, r"agent\.settings\.falt: fake has no such setting \(it has: fault\)"),
         ({"settings": {"fault": 3}}, r"agent\.settings\.fault: "),
         ({"program": "asked", "review": "own"}, r"agent\.review: asked does not review its work by itself"),

@@ -1,5 +1,6 @@
 """Installations: found by path, identified by version and digest."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def test_an_installation_is_found_by_its_folder(tmp_path: Path, below: str) -> N
 
 def test_without_a_path_it_is_looked_for_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
     with pytest.raises(ConfigError, match=r"codex is not on the PATH.*npm install -g @openai/codex.*agent\.at"):
         find_executable(find_program("codex"), "")
     at = executable(tmp_path / "codex")

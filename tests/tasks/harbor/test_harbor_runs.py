@@ -104,7 +104,7 @@ def test_a_server_that_stands_still_is_no_failure_of_the_agent(tmp_path: Path) -
     (frozen,) = _run(tmp_path / "s", tmp_path / "run", serve)
     assert (frozen.status, frozen.score) == ("errored", None)
     assert frozen.error is not None
-    assert "the agent left a server, which stands still while the work is verified" in frozen.error.message
+    assert "the agent left a server running; it is frozen during verification" in frozen.error.message
     (running,) = _run(tmp_path / "s", tmp_path / "again", serve, running=True)
     assert (running.status, running.score) == ("ok", 1.0)
 
