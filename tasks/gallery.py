@@ -52,12 +52,12 @@ def rejection(suite: WorldSuite, task: Task) -> str:
 def card(suite: object, task: Task, judged: Mapping[str, Verdict], *, files: int, lines: int) -> str:
     """A task in Markdown, with up to `files` of its files and `lines` lines of each."""
     subtasks = subtasks_of(task.truth)
-    parts = [_quoted(task.prompt), "Workspace:", _tree(task)]
+    parts = [quoted(task.prompt), "Workspace:", _tree(task)]
     parts += [_block(text, lines, path) for path, text in _readable(task)[:files]]
     parts += [_pages(task.pages, lines)] if task.pages else []
     parts += ["Hidden rule (a spoiler): " + "; ".join(map(_rule, subtasks)) + "."] if subtasks else []
     if isinstance(suite, WorldSuite) and task.triggers:
-        parts += ["A rejection says:", _quoted(rejection(suite, task))]
+        parts += ["A rejection says:", quoted(rejection(suite, task))]
     parts += [_table(judged)] if judged else []
     return "\n\n".join(parts)
 
@@ -99,7 +99,8 @@ def main(path: Path) -> None:
     path.write_text(replaced(path.read_text(), list(parts.values())))
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as a quotation in Markdown."""
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
 
 

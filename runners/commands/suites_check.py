@@ -257,16 +257,19 @@ def _check_folder(suite: HarborSuite, count: int, sandbox: SandboxConfig, json: 
     if json:
         rows = [{"task": each.id, "noop": each.noop, "oracle": each.oracle} for each in checked]
         content = {"suite": suite.name, "tasks": rows, "unsupported": suite.unsupported, "failures": failures}
+        content["warnings"] = list(suite.remarks())
         typer.echo(msgspec.json.encode(content).decode())
         return 2 if failures else 0
-    solved = [each.oracle for each in checked if suite.has_solution(each.id)]
+    scores = [each.oracle for each in checked if suite.has_solution(each.id)]
+    without = f" ({len(checked) - len(scores)} without a solution)" if len(scores) < len(checked) else ""
     typer.echo(
         f"{suite.path}: {counted(len(checked), 'task')} checked: doing nothing scores 0 in "
-        f"{sum(each.noop == 0 for each in checked)}, the solution 1 in {sum(score == 1 for score in solved)} of "
-        f"{len(solved)} that have one; {len(suite.unsupported)} unsupported, {len(suite.broken)} broken"
+        f"{sum(each.noop == 0 for each in checked)} of {len(checked)}; the solution scores 1 in "
+        f"{sum(score == 1 for score in scores)} of {len(scores)}{without}; {len(suite.unsupported)} unsupported, "
+        f"{len(suite.broken)} broken"
     )
     for remark in suite.remarks():
-        typer.echo(f"  {remark}")
+        output.say(f"warning: {remark}")
     for line in collapsed(failures):
         output.say(line)
     return 2 if failures else 0

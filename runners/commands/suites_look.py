@@ -26,6 +26,7 @@ from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.suites_options import AnyWorld, Name, Seed, Split, World, config_of, split_of, suite_of
 from hermes_lab.runners.tables import counted, printable, table
 from hermes_lab.suites import OracleSuite
+from hermes_lab.tasks.adapters.harbor.suite import HarborSuite
 from hermes_lab.tasks.admission import drawn_from, spread
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.jsonl import JsonlSuite
@@ -93,6 +94,7 @@ def show(
 ) -> None:
     """`hermes-lab tasks show`."""
     from hermes_lab.sandbox import open_sandbox
+    from hermes_lab.tasks.adapters.harbor.card import card as harbor_card
     from hermes_lab.tasks.gallery import card, verdicts
     from hermes_lab.tasks.proof import Provable
 
@@ -103,14 +105,20 @@ def show(
         chosen, task = _nth(suite, split_of(suite, split), seed, world, number)
         if play:
             if not isinstance(suite, Provable):
-                raise ConfigError(f"--play: not available, since {suite.name} has no oracle")
+                instead = f"; hermes-lab tasks check {name} runs its solutions" * isinstance(suite, HarborSuite)
+                raise ConfigError(f"--play: not available, since {suite.name} has no oracle policy{instead}")
             judged = anyio.run(verdicts, suite, task, partial(open_sandbox, settings.sandbox))
     if number is None and task.triggers:
         output.say(f"task {chosen} is the first that triggers a rule; --task shows another")
     if json:
         typer.echo(msgspec.json.encode({**_row(task), "verdicts": judged}).decode())
         return
-    typer.echo(f"{task.id}  {task.domain}  triggers: {', '.join(task.triggers) or 'none'}\n")
+    has_rules = isinstance(suite, WorldSuite) or task.triggers
+    triggers = f"  triggers: {', '.join(task.triggers) or 'none'}" if has_rules else ""
+    typer.echo(f"{task.id}  {task.domain}{triggers}\n")
+    if isinstance(suite, HarborSuite):
+        typer.echo(printable(harbor_card(suite.task_folder(task.id)), keep="\n\t"))
+        return
     typer.echo(printable(card(suite, task, judged, files=_FILES, lines=_LINES), keep="\n\t"))
 
 

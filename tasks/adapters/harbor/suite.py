@@ -86,16 +86,25 @@ class HarborSuite:
             ("disk space", "disk_mb", [task.disk_mb for task in tasks]),
         ):
             limit = getattr(config, field)
-            if more := [each for each in asked if each > limit]:
-                ask = f"{len(more)} of {len(tasks)} tasks ask for more {what}"
-                found.append(f"{ask} than sandbox.{field}={limit}, up to {max(more)}")
-        if any(task.cpus for task in tasks):
-            found.append("environment.cpus is not enforced: all sandboxes share this machine's processors")
-        if online := sum(task.internet for task in tasks):
-            found.append(f"{online} of {len(tasks)} tasks ask for the internet; the sandboxes have no network")
+            if more := [(each, task) for each, task in zip(asked, tasks, strict=True) if each > limit]:
+                ask = f"{self._named([task for _, task in more])} ask for more {what}"
+                found.append(f"{ask} than sandbox.{field}={limit}, up to {max(each for each, _ in more)}")
+        if limited := [task for task in tasks if task.cpus]:
+            found.append(
+                f"environment.cpus of {self._named(limited)} is not enforced: all sandboxes share this machine's "
+                "processors"
+            )
+        if online := [task for task in tasks if task.internet]:
+            found.append(f"{self._named(online)} ask for the internet; the sandboxes have no network")
         if self.left_out:
             found.append(f"left out as unsupported: {len(self.left_out)} of {len(self._tasks)} tasks of {self.path}")
         return found
+
+    def _named(self, tasks: Sequence[HarborTask]) -> str:
+        """Some of the supported tasks, the first of them by name."""
+        more = f" and {len(tasks) - _NAMED} more" if len(tasks) > _NAMED else ""
+        names = ", ".join(task.id for task in tasks[:_NAMED])
+        return f"{len(tasks)} of {len(self.supported)} tasks ({names}{more})"
 
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
         """The first `count` tasks in the order of the seed; all tasks for a count of 0.
@@ -110,6 +119,10 @@ class HarborSuite:
             raise ConfigError(f"suite.count: {count} tasks requested, but {self.path} has {len(tasks)}")
         chosen = Draws("harbor", seed).shuffled(tasks) if seed else tasks
         return [self._task(task) for task in chosen[: count or None]]
+
+    def task_folder(self, name: str) -> HarborTask:
+        """What a task's folder holds."""
+        return self._tasks[name]
 
     def has_solution(self, name: str) -> bool:
         """Whether every step of a task has a solution/solve.sh."""
@@ -155,7 +168,7 @@ class HarborSuite:
             id=task.id,
             suite=self.name,
             prompt=task.steps[0].instruction,
-            domain=category if isinstance(category, str) and category else "open_ended",
+            domain=category if isinstance(category, str) and category else "harbor",
             split=SPLIT,
             truth={"files": task.digests()},
             metadata={**task.metadata, **({"steps": len(task.steps)} if len(task.steps) > 1 else {})},

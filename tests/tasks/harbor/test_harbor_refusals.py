@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from fakes.command import lab as command
 from harbor_shapes import write_task
 
 from hermes_lab.config.schema import SandboxConfig, SuiteConfig
@@ -202,10 +203,49 @@ def test_a_task_becomes_the_labs(tmp_path: Path) -> None:
     assert (task.root.memory_mb, task.root.disk_mb, task.root.seconds, task.root.workdir) == (512, 5000, 90.0, "/app")
     assert list(task.truth["files"]) == ["environment/Dockerfile", "instruction.md", "task.toml", "tests/test.sh"]
     assert suite.remarks() == [
-        "1 of 1 tasks ask for more disk space than sandbox.disk_mb=1024, up to 5000",
-        "environment.cpus is not enforced: all sandboxes share this machine's processors",
-        "1 of 1 tasks ask for the internet; the sandboxes have no network",
+        "1 of 1 tasks (t) ask for more disk space than sandbox.disk_mb=1024, up to 5000",
+        "environment.cpus of 1 of 1 tasks (t) is not enforced: all sandboxes share this machine's processors",
+        "1 of 1 tasks (t) ask for the internet; the sandboxes have no network",
     ]
+
+
+def test_remarks_name_the_first_tasks(tmp_path: Path) -> None:
+    for number in range(5):
+        write_task(tmp_path / f"t{number}", toml="[environment]\ncpus = 2\n" * (number > 0))
+    assert HarborSuite(tmp_path, CONFIG).remarks() == [
+        "environment.cpus of 4 of 5 tasks (t1, t2, t3 and 1 more) is not enforced: all sandboxes share this machine's "
+        "processors"
+    ]
+
+
+def test_a_task_without_a_category_is_of_the_domain_harbor(tmp_path: Path) -> None:
+    write_task(tmp_path / "t")
+    (task,) = HarborSuite(tmp_path, CONFIG).load(split="train", count=0, seed=0, world=0)
+    assert task.domain == "harbor"
+
+
+def test_show_tells_what_the_task_folder_holds(tmp_path: Path) -> None:
+    write_task(
+        tmp_path / "all" / "sum",
+        dockerfile="FROM python:3.11-slim\nWORKDIR /app\nCOPY data /app/data\nRUN touch /app/ready\n",
+        toml="[agent]\ntimeout_sec = 90\n[environment]\ncpus = 2\nmemory_mb = 512\n",
+        files={"environment/data/a.csv": "1", "environment/data/b/c.csv": "2", "tests/test_sum.py": ""},
+    )
+    write_task(tmp_path / "one", solution="")
+    said = command("tasks", "show", str(tmp_path / "all")).stdout
+    assert said.startswith("sum  harbor\n\n> Write the word right")
+    for part in (
+        "System: FROM python:3.11-slim, working directory /app\n"
+        "- environment/data/a.csv, environment/data/b/c.csv -> /app/data\n- RUN touch /app/ready\n",
+        "Tests\n- tests/test.sh\n- tests/test_sum.py\n",
+        "- 90 s for the agent, 600 s for its verification\n- 512 MB of memory\n- 2 processors (not enforced)\n",
+        "Solution: solution/solve.sh\n",
+    ):
+        assert part in said
+    assert "Solution: none\n" in command("tasks", "show", str(tmp_path / "one")).stdout
+    played = command("tasks", "show", str(tmp_path / "one"), "--play")
+    assert played.returncode == 2
+    assert f"has no oracle policy; hermes-lab tasks check {tmp_path / 'one'} runs its solutions" in played.stderr
 
 
 def test_one_task_folder_and_the_order_of_a_seed(tmp_path: Path) -> None:

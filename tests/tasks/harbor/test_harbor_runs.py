@@ -215,8 +215,8 @@ def test_check_tells_what_was_found(tmp_path: Path) -> None:
     done = command("tasks", "check", str(folder))
     assert done.returncode == 2
     assert done.stdout.startswith(
-        f"{folder}: 4 tasks checked: doing nothing scores 0 in 3, the solution 1 in 2 of 3 that have one; "
-        "1 unsupported, 0 broken\n"
+        f"{folder}: 4 tasks checked: doing nothing scores 0 in 3 of 4; the solution scores 1 in 2 of 3 "
+        "(1 without a solution); 1 unsupported, 0 broken\n"
     )
     assert done.stderr.splitlines() == [
         f"{folder}: gpu: task.toml: environment.gpus: GPUs are not supported",
