@@ -10,6 +10,8 @@ SFT := $(LOOP)/adapters/sft-v1
 comma := ,
 SHOWN := $(subst $() ,$(comma),$(foreach family,ledger labels menus rosters,$(LOOP)/demonstrations/$(family)/demonstrator))
 HERMES := runs/real-hermes$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
+# The scripted model's gain is large enough for 6 worlds; 20 detect one of 16 points with power 0.8.
+WORLDS ?= $(if $(MODEL_URL),20,6)
 PROGRAMS := .venv/programs
 # Resumes an interrupted run.
 resume = $(if $(wildcard $(1)/run.json),--resume)
@@ -75,9 +77,10 @@ $(PROGRAMS)/ready: $(PROGRAMS)/hermes/ready
 
 programs: $(PROGRAMS)/ready ## install the agent programs that tests run: hermes-agent, Claude Code, Codex and others
 
-real-hermes: $(PROGRAMS)/hermes/ready ## the real hermes-agent in four arms: does it get better? MODEL_URL and MODEL_NAME for your model
+real-hermes: $(PROGRAMS)/hermes/ready ## the real hermes-agent in four arms: does it get better? MODEL_URL and MODEL_NAME for your model, WORLDS for smaller gains
 	$(LAB) agents check hermes --at $(PROGRAMS)/hermes
-	$(LAB) experiment -c configs/real-hermes.yaml -c agent.at=$(PROGRAMS)/hermes $(ENDPOINT) --out $(HERMES) $(call resume,$(HERMES))
+	$(LAB) experiment -c configs/real-hermes.yaml -c agent.at=$(PROGRAMS)/hermes -c learning.worlds=$(WORLDS) $(ENDPOINT) \
+	  --out $(HERMES) $(call resume,$(HERMES))
 	$(LAB) compare $(HERMES)
 	$(LAB) report $(HERMES)
 
