@@ -1,8 +1,8 @@
 """The interfaces between components. Each has two real implementations, or one and a shipped test double."""
 
 import socket
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from hermes_lab.types import Generation, Message, ModelIdentity, Task, Verdict
 
@@ -24,6 +24,37 @@ class ModelClient(Protocol):
 
     async def aclose(self) -> None:
         """Closes connections and processes."""
+        ...
+
+
+class Delta(NamedTuple):
+    """The next piece of a streamed reply.
+
+    `text` is part of the answer, `reasoning` of the reasoning. After a `restart`, which has no text, everything told of
+    this reply before is void, and the reply is told from its beginning.
+    """
+
+    kind: Literal["text", "reasoning", "restart"]
+    text: str = ""
+
+
+OnText = Callable[[Delta], None]
+"""Called with each piece as it arrives, in the event loop. What it raises ends the request."""
+
+
+@runtime_checkable
+class StreamingModel(ModelClient, Protocol):
+    """A model that can tell its replies while they are generated."""
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], on_text: OnText
+    ) -> Generation:
+        """As `generate`, and calls `on_text` with what can be shown of the reply; tool calls are not.
+
+        A reply that does not come as a stream is told whole. When it returns, the texts since the last restart are the
+        answer, without whitespace at its ends. Calls written in the text are left out as far as their tags show them.
+        If it raises, everything told is void.
+        """
         ...
 
 

@@ -106,7 +106,7 @@ class ModelConfig(Section):
     max_retries: Annotated[int, Field(ge=0)] = 4
     """Retries after a connection failure, a 429 or a 5xx."""
     timeout: Annotated[float, Field(gt=0), Unit("seconds")] = 600.0
-    """Timeout for one reply, in seconds."""
+    """Timeout for one reply, in seconds. For a reply that is shown while it comes, the longest pause in it."""
     limit_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
     """openai only: the field in which `sampling.max_tokens` is sent. `auto`: `max_tokens`, and the other one once the
     endpoint refuses that."""

@@ -13,11 +13,13 @@ from hermes_lab.models.advice import advice
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.overflow import is_overflow
 from hermes_lab.models.refusals import Failed, Refused, Rejected
+from hermes_lab.models.stream_reader import StreamReader
 from hermes_lab.models.wires import Wire
 from hermes_lab.models.wires.chat import ChatWire
-from hermes_lab.models.wires.lessons import TEACHING
+from hermes_lab.models.wires.lessons import TEACHING, refuses_stream
 from hermes_lab.models.wires.loose import decode_json
 from hermes_lab.models.wires.sse import events_of, is_stream
+from hermes_lab.protocols import OnText
 from hermes_lab.types import Generation, Message, ModelIdentity, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -59,25 +61,47 @@ class EndpointClient:
         self._config = config
         self._still_served = still_served
         self._endpoint = endpoint
+        self._tool_format = tool_format
+        self._can_stream = True
         self._wire = wire_for(config, identity.adapter or identity.name, tool_format)
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
         """One reply; see `ModelClient`."""
+        return await self._ask(messages, tools, None)
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], on_text: OnText
+    ) -> Generation:
+        """One reply, told as it comes; see `StreamingModel`."""
+        reader = StreamReader(self._wire, self._config, self._tool_format, on_text)
+        reply = await self._ask(messages, tools, reader)
+        reader.finish(reply.message, messages)
+        return reply
+
+    async def _ask(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], reader: StreamReader | None
+    ) -> Generation:
         if self._still_served:
             await self._still_served()
         for lesson in range(_MOST_LESSONS):
-            body = self._wire.body(messages, tools)
+            streams = reader is not None and self._can_stream
+            body = self._wire.body(messages, tools, stream=streams)
 
             def read(content: bytes) -> Generation:
                 return self._read(content, messages, tools)
 
             try:
-                reply, retries = await self._endpoint.exchange(self._wire.path, body, read, self._check_room)
+                reply, retries = await self._endpoint.exchange(
+                    self._wire.path, body, read, self._check_room, receiver=reader if streams else None
+                )
             except Refused as error:
                 if error.status == 400 and _FILTERED.search(str(error)):  # retrying would not help
                     return Generation(Message(role="assistant", content=""), "content_filter", Usage())
-                if not self._wire.learn(error, body) or lesson == _MOST_LESSONS - 1:
+                learned = self._wire.learn(error, body) or (streams and self._learn_whole(error, body))
+                if not learned or lesson == _MOST_LESSONS - 1:
                     raise self._advised(error, body) from None
+                if reader:
+                    reader.restart()
             else:
                 return msgspec.structs.replace(reply, retries=retries) if retries else reply
         raise AssertionError("the last lesson raises")
@@ -116,6 +140,11 @@ class EndpointClient:
             else:
                 return msgspec.structs.replace(reply, retries=retries), content
         raise AssertionError("the last lesson raises")
+
+    def _learn_whole(self, refused: Refused, body: Mapping[str, Any]) -> bool:
+        """Asks for whole replies from now on if the endpoint refuses a stream. Returns whether it does."""
+        self._can_stream = not refuses_stream(refused, body)
+        return not self._can_stream
 
     async def aclose(self) -> None:
         """Closes the connections."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
@@ -36,6 +36,18 @@ def is_retryable(status: int) -> bool:
     return status >= 500 or status in _RETRIED
 
 
+class Receiver(Protocol):
+    """Gets the body of a successful reply while it is received."""
+
+    def receive(self, chunk: bytes) -> None:
+        """Gets the next bytes."""
+        ...
+
+    def restart(self) -> None:
+        """The body so far is void: the request failed, and is sent again."""
+        ...
+
+
 class Answer(NamedTuple, Generic[T]):
     """A successful reply as parsed, and the number of failed tries before it."""
 
@@ -57,7 +69,7 @@ class Endpoint:
     Connection errors, 408, 425, 429, every 5xx, and bodies for which `read` raises `Failed` are retried up to
     `max_retries` times, with exponential backoff and jitter, or after the server's Retry-After. A failure that persists
     is a `ModelError`; any other 4xx is `Refused` at once. `timeout` is seconds per try; exceeding it is a `NoReply`,
-    which is not retried.
+    which is not retried. For a reply with a `Receiver` it is seconds without a byte instead, however long the reply.
 
     A query in the base URL is appended to every path. The key is sent as a bearer token, or verbatim in another
     `key_header`. Neither it nor `secrets`, such as the values of `headers`, appear in error messages. The proxy comes
@@ -86,9 +98,7 @@ class Endpoint:
         sent_key = f"Bearer {key}" if key_header == "Authorization" else key
         sent = {"Content-Type": "application/json"} | ({key_header: sent_key} if key else {}) | dict(headers or {})
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_KEEP_ALIVE),
-            timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS),
-            headers=sent,
+            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_KEEP_ALIVE), headers=sent
         )
 
     async def __aenter__(self) -> Self:
@@ -103,7 +113,7 @@ class Endpoint:
 
     async def get(self, path: str) -> Answer[bytes]:
         """Sends a GET request."""
-        return await self._request("GET", path, None, _unread, _let_pass, _NO_HEADERS)
+        return await self._request("GET", path, None, _unread, _let_pass, _NO_HEADERS, None)
 
     async def post(self, path: str, body: object) -> Answer[bytes]:
         """Posts `body` as JSON."""
@@ -116,13 +126,16 @@ class Endpoint:
         read: Callable[[bytes], T],
         refused: Callable[[Refused], None] | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
+        receiver: Receiver | None = None,
     ) -> Answer[T]:
         """Posts `body` as JSON and parses the reply with `read`. `headers` are sent besides the endpoint's own.
+        `receiver` gets the bytes of the reply as they come, before `read`.
 
         If `read` raises `Failed`, the request is retried like any temporary failure; its other exceptions propagate.
         `refused` is called with every HTTP error first, and may raise a different one.
         """
-        return await self._request("POST", path, msgspec.json.encode(body), read, refused or _let_pass, headers)
+        data = msgspec.json.encode(body)
+        return await self._request("POST", path, data, read, refused or _let_pass, headers, receiver)
 
     async def _request(
         self,
@@ -132,29 +145,45 @@ class Endpoint:
         read: Callable[[bytes], T],
         see: Callable[[Refused], None],
         headers: Mapping[str, str],
+        receiver: Receiver | None,
     ) -> Answer[T]:
         tried = 0
         while True:
             try:
-                return Answer(read(await self._try(method, path, data, see, headers)), tried)
+                return Answer(read(await self._try(method, path, data, see, headers, receiver)), tried)
             except Failed as failure:
                 error = _TemporaryError(Failed(self._without_key(str(failure))))
             except _TemporaryError as passing:
                 error = passing
             if tried >= self._max_retries:
                 raise error.failure from None
+            if receiver:
+                receiver.restart()
             await anyio.sleep(backoff(tried) if error.retry_after is None else error.retry_after)
             tried += 1
 
     async def _try(
-        self, method: str, path: str, data: bytes | None, see: Callable[[Refused], None], headers: Mapping[str, str]
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        see: Callable[[Refused], None],
+        headers: Mapping[str, str],
+        receiver: Receiver | None,
     ) -> bytes:
         url = self.base_url + path + self._query
+        timeout = aiohttp.ClientTimeout(
+            total=None if receiver else self._timeout,
+            sock_connect=_CONNECT_SECONDS,
+            sock_read=self._timeout if receiver else None,
+        )
         try:
             async with self._session.request(
-                method, url, data=data, headers=headers, allow_redirects=False, proxy=self._proxy
+                method, url, data=data, headers=headers, timeout=timeout, allow_redirects=False, proxy=self._proxy
             ) as response:
-                content = await self._read(response)
+                content = await self._read(response, receiver)
+        except aiohttp.SocketTimeoutError:
+            raise NoReply(f"{self._named}: nothing received within {self._timeout:g} s") from None
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
             kind = Unreachable if isinstance(error, aiohttp.ClientConnectorError) else ModelError
             raise _TemporaryError(kind(f"{self._named}: {_connection_reason(error)}")) from None
@@ -180,11 +209,13 @@ class Endpoint:
     def _named(self) -> str:
         return f"{self.base_url} (by the proxy {_shown(self._proxy)})" if self._proxy else self.base_url
 
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+    async def _read(self, response: aiohttp.ClientResponse, receiver: Receiver | None) -> bytes:
         """Reads the body up to a size limit, so that a faulty server cannot exhaust memory."""
         body = bytearray()  # not Content-Length: a small body may decompress to a large one
         while len(body) <= _LARGEST_BODY and (chunk := await response.content.readany()):
             body += chunk
+            if receiver and response.status < 300:
+                receiver.receive(chunk)
         if len(body) > _LARGEST_BODY:
             response.close()
             raise ModelError(f"{self.base_url}: the reply exceeds {_LARGEST_BODY >> 20} MB")

@@ -16,8 +16,10 @@ import msgspec
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.client import EndpointClient
 from hermes_lab.models.endpoint import backoff, is_retryable
+from hermes_lab.models.listener import Listener
 from hermes_lab.models.refusals import NoReply, Refused
 from hermes_lab.models.weights import Say
+from hermes_lab.protocols import OnText
 from hermes_lab.types import Generation, Message, ModelIdentity, Task
 
 LOOK_SECONDS = 5.0
@@ -166,6 +168,12 @@ class FleetModel:
         """One reply, from any server; see `ModelClient`."""
         return await _Rollout(self._fleet, self._number, self.identity).generate(messages, tools)
 
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], on_text: OnText
+    ) -> Generation:
+        """One reply, told as it comes, from any server; see `StreamingModel`."""
+        return await _Rollout(self._fleet, self._number, self.identity).stream(messages, tools, on_text)
+
     async def aclose(self) -> None:
         """Does nothing: the servers' connections belong to the caller."""
 
@@ -174,6 +182,20 @@ class _Rollout(FleetModel):
     _server: Server | None = None
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
+        return await self._ask(lambda client: client.generate(messages, tools))
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], on_text: OnText
+    ) -> Generation:
+        listener = Listener(on_text)
+
+        def ask(client: EndpointClient) -> Awaitable[Generation]:
+            listener.restart()  # what another server said
+            return client.stream(messages, tools, listener.tell)
+
+        return await self._ask(ask)
+
+    async def _ask(self, ask: Callable[[EndpointClient], Awaitable[Generation]]) -> Generation:
         error = ModelError("no server is available")
         for tried in range(self._fleet.max_retries + 1):
             if tried:
@@ -182,7 +204,7 @@ class _Rollout(FleetModel):
             while (server := self._choose(failed)) is not None:
                 server.running += 1
                 try:
-                    return await server.clients[self._number].generate(messages, tools)
+                    return await ask(server.clients[self._number])
                 except (NoReply, Refused) as failure:
                     # A bad request fails on every server, and a slow reply is as slow elsewhere.
                     if not await self._is_server_fault(server, failure):

@@ -9,7 +9,7 @@ Tokens are bytes: a prompt's ids are the bytes of `render(messages)`, a reply's 
 import asyncio
 import json
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +55,8 @@ class FakeOpenAIServer:
     work at once. `list_body` is what `/models` answers in place of `models`; `queries` are those of the addresses that
     were asked; `root_answers` is what `/models` outside of `/v1` gives. `port` is one that `reserved_port` holds, 0 any
     free one. Where `models` is what is listed, a model that is neither there nor among `unlisted` is answered with 404.
+    A stream is sent in pieces of `split` bytes, 0 is one piece an event; with `streams` false, the whole reply is sent
+    in its place.
     """
 
     def __init__(
@@ -68,7 +70,11 @@ class FakeOpenAIServer:
         list_body: object = None,
         root_answers: tuple[int, str] = (404, "404: Not Found"),
         unlisted: Sequence[str] = (),
+        split: int = 0,
+        streams: bool = True,
     ) -> None:
+        self.split = split
+        self.streams = streams
         self.unlisted = unlisted
         self.script = script
         self.models = models
@@ -147,6 +153,9 @@ class FakeOpenAIServer:
         if not self._serves(body["model"]):
             error = {"message": f"The model `{body['model']}` does not exist.", "type": "NotFoundError"}
             return web.json_response({"error": error}, status=404)
+        if "stream_options" in body and not body.get("stream"):
+            error = {"message": "The 'stream_options' parameter is only allowed when 'stream' is enabled."}
+            return web.json_response({"error": error}, status=400)
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         if self.most_at_once >= self.gather:
@@ -167,6 +176,8 @@ class FakeOpenAIServer:
             return web.Response(status=reply.status, body=sent, headers=reply.headers)
         if self.answers_as:
             body = body | {"model": self.answers_as}
+        if body.get("stream") and self.streams:
+            return await _send_pieces(request, stream_reply(body, reply, split=self.split))
         return web.json_response(_completion(body, reply), headers=reply.headers)
 
     def _serves(self, name: str) -> bool:
@@ -242,3 +253,56 @@ def _completion(body: dict[str, Any], reply: Reply) -> dict[str, Any]:
         choice["token_ids"] = sampled
         content["prompt_token_ids"] = prompt
     return content
+
+
+def stream_reply(body: dict[str, Any], reply: Reply, *, split: int = 0) -> Reply:
+    """The reply as a stream to this request, with a keep-alive comment."""
+    lines = [": keep-alive", *(f"data: {json.dumps(chunk, ensure_ascii=False)}" for chunk in stream(body, reply))]
+    written = [f"{line}\n\n".encode() for line in [*lines, "data: [DONE]"]]
+    whole = b"".join(written)
+    pieces = [whole[i : i + split] for i in range(0, len(whole), split)] if split else written
+    return Reply(pieces=pieces, headers={"Content-Type": "text/event-stream", **reply.headers})
+
+
+def stream(body: dict[str, Any], reply: Reply) -> Iterator[dict[str, Any]]:
+    """The chunks of a reply, as vLLM cuts it: a character, or a piece of a call's arguments, at a time."""
+    whole = _completion(body, reply)
+    choice = whole["choices"][0]
+    shared = {"object": "chat.completion.chunk", "model": whole["model"]}
+    logprobs, ids = choice.get("logprobs"), choice.get("token_ids")
+    at = 0
+
+    def chunk(delta: Mapping[str, Any], tokens: int = 0, **fields: Any) -> dict[str, Any]:
+        nonlocal at
+        piece: dict[str, Any] = {"index": 0, "delta": delta, "finish_reason": None, **fields}
+        if logprobs and tokens:
+            piece["logprobs"] = {"content": logprobs["content"][at : at + tokens]}
+        if ids and tokens:
+            piece["token_ids"] = ids[at : at + tokens]
+        at += tokens
+        return shared | {"choices": [piece]}
+
+    prompt = {"prompt_token_ids": whole["prompt_token_ids"]} if ids else {}
+    yield chunk({"role": "assistant", "content": ""}) | prompt
+    said = choice["message"]
+    for name, value in said.items():
+        if name not in ("role", "content", "tool_calls"):
+            yield from (chunk({name: part}) for part in value)
+    for character in said["content"] or "":
+        yield chunk({"content": character}, len(character.encode()))
+    for delta in _call_deltas(said.get("tool_calls", ())):
+        yield chunk({"tool_calls": [delta]})
+    yield chunk({}, 1, finish_reason=choice["finish_reason"])
+    if body.get("stream_options", {}).get("include_usage"):
+        yield shared | {"choices": [], "usage": whole["usage"]}
+
+
+def _call_deltas(calls: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The pieces of calls: first their names, then pieces of their arguments in turn, by index."""
+    for index, call in enumerate(calls):
+        yield {"index": index, **call, "function": {"name": call["function"]["name"], "arguments": ""}}
+    arguments = [str(call["function"]["arguments"]) for call in calls]
+    for at in range(0, max(map(len, arguments), default=0), 5):
+        for index, text in enumerate(arguments):
+            if piece := text[at : at + 5]:
+                yield {"index": index, "function": {"arguments": piece}}

@@ -172,7 +172,15 @@ def _deltas(item: Mapping[str, Any], at: Mapping[str, Any]) -> Iterator[dict[str
         for part in pieces_of(item["arguments"]):
             yield {"type": "response.function_call_arguments.delta", **at, "delta": part}
         yield {"type": "response.function_call_arguments.done", **at, "arguments": item["arguments"]}
+    for index, part in enumerate(item.get("summary", [])):
+        where = {**at, "summary_index": index}
+        yield {"type": "response.reasoning_summary_part.added", **where, "part": {**part, "text": ""}}
+        for piece in pieces_of(part["text"]):
+            yield {"type": "response.reasoning_summary_text.delta", **where, "delta": piece}
     for index, part in enumerate(item.get("content", [])):
+        if part["type"] == "refusal":
+            for piece in pieces_of(part["refusal"]):
+                yield {"type": "response.refusal.delta", **at, "content_index": index, "delta": piece}
         if part["type"] == "output_text":
             for piece in pieces_of(part["text"]):
                 yield {"type": "response.output_text.delta", **at, "content_index": index, "delta": piece}

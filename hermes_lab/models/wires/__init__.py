@@ -4,10 +4,11 @@ One file per format: `chat` (OpenAI chat completions), `anthropic` (Anthropic Me
 Servers deviate from their formats, so a reply is only checked for what it must contain.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from hermes_lab.models.refusals import Refused
+from hermes_lab.protocols import Delta
 from hermes_lab.types import Generation, Message
 
 
@@ -21,8 +22,11 @@ class Wire(Protocol):
         """The headers of the format, with the key ("": none)."""
         ...
 
-    def body(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Builds a request body. `tools` are OpenAI function schemas."""
+    def body(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, stream: bool = False
+    ) -> dict[str, Any]:
+        """Builds a request body. `tools` are OpenAI function schemas. `stream` asks for a stream; without it the
+        configuration decides."""
         ...
 
     def adapted(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,4 +47,11 @@ class Wire(Protocol):
 
     def assemble(self, events: Sequence[object]) -> object:
         """Joins a stream's `events` (decoded JSON) into a reply for `read`."""
+        ...
+
+    def deltas(self, event: object) -> Iterable[Delta]:
+        """The text and the reasoning that an event of a stream adds; for showing them, as `read` gets the events too.
+
+        The pieces of a list are separated by blank lines, of which the first one may be at the very beginning.
+        """
         ...

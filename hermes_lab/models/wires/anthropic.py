@@ -4,7 +4,7 @@ A reply's content blocks are kept in `Message.provider_fields["anthropic"]` and 
 signed, and the API refuses missing or changed ones.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hermes_lab.config.schema import ModelConfig, SamplingConfig
@@ -18,6 +18,7 @@ from hermes_lab.models.wires.failure import failure_of
 from hermes_lab.models.wires.loose import count, decode_json, items, mapping, text
 from hermes_lab.models.wires.native import NativeWire
 from hermes_lab.models.wires.native_calls import broken_call, cut_call, function, own_ids, sendable_id, sendable_name
+from hermes_lab.protocols import Delta
 from hermes_lab.types import Generation, Message, ToolCall, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -66,11 +67,13 @@ class AnthropicWire(NativeWire):
         """The key and the API version."""
         return {"anthropic-version": VERSION} | ({"x-api-key": key} if key else {})
 
-    def body(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def body(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, stream: bool = False
+    ) -> dict[str, Any]:
         """See `Wire`."""
         if "max_tokens" not in self._fixed:  # a program's own request has a limit, and does not come here
             raise ConfigError("model.sampling.max_tokens: the Anthropic Messages API needs a number, not null")
-        body = dict(self._fixed)
+        body = self._fixed | ({"stream": True} if stream else {})
         if system := [block for message in messages if message.role == "system" for block in _text(message.content)]:
             body["system"] = system
         body["messages"] = _turns(messages, self._native)
@@ -109,6 +112,19 @@ class AnthropicWire(NativeWire):
                 return event
             stream.add(event)
         return stream.reply()
+
+    def deltas(self, event: object) -> Iterator[Delta]:
+        """See `Wire`."""
+        received = mapping(event)
+        block, delta = mapping(received.get("content_block")), mapping(received.get("delta"))
+        if block.get("type") == "text":
+            yield Delta("text", text(block.get("text")))
+        elif block.get("type") == "thinking":
+            yield Delta("reasoning", f"\n\n{text(block.get('thinking'))}")
+        elif delta.get("type") == "text_delta":
+            yield Delta("text", text(delta.get("text")))
+        elif delta.get("type") == "thinking_delta":
+            yield Delta("reasoning", text(delta.get("thinking")))
 
 
 def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:

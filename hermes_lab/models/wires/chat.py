@@ -17,12 +17,13 @@ from hermes_lab.models.parsers._values import kind
 from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.models.refusals import Failed, Refused
 from hermes_lab.models.wires.calls import arguments_text, read_call, with_own_ids
-from hermes_lab.models.wires.chat_stream import assembled
+from hermes_lab.models.wires.chat_stream import assembled, first_choice
 from hermes_lab.models.wires.checks import sound_ending
 from hermes_lab.models.wires.failure import failure_of
 from hermes_lab.models.wires.lessons import TEACHING, wants_stream
 from hermes_lab.models.wires.loose import count, items, mapping, text
 from hermes_lab.models.wires.native_calls import cut_call
+from hermes_lab.protocols import Delta
 from hermes_lab.types import Generation, Message, ToolCall, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -80,15 +81,18 @@ class ChatWire:
         """A bearer token."""
         return {"Authorization": f"Bearer {key}"} if key else {}
 
-    def body(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def body(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, stream: bool = False
+    ) -> dict[str, Any]:
         """See `Wire`."""
         sampling = self._config.sampling
+        stream = stream or self.dialect.stream
         body = self._fixed | {"messages": _requested(messages, self._tool_format, self.dialect.unwanted)}
         if sampling.max_tokens is not None:
             body[self.dialect.limit_field] = sampling.max_tokens
-        if self.dialect.stream:
+        if stream:
             body["stream"] = True
-        if self.dialect.stream and self.dialect.stream_usage:
+        if stream and self.dialect.stream_usage:
             body["stream_options"] = {"include_usage": True}
         if tools:
             body["tools"] = tools
@@ -125,7 +129,7 @@ class ChatWire:
             return False
         if "max_tokens" in body and self._config.limit_field == "auto" and _refuses(said, "max_tokens"):
             self.dialect = replace(self.dialect, limit_field="max_completion_tokens")
-        elif "stream_options" in body and _refuses(said, "stream_options"):
+        elif "stream_options" in body and (_refuses(said, "stream_options") or _refuses(said, "include_usage")):
             self.dialect = replace(self.dialect, stream_usage=False)
         elif "skip_special_tokens" in body and _refuses(said, "skip_special_tokens"):
             self.dialect = replace(self.dialect, keeps_special=False)
@@ -167,9 +171,16 @@ class ChatWire:
         """See `Wire`."""
         return assembled(events)
 
+    def deltas(self, event: object) -> Iterator[Delta]:
+        """See `Wire`."""
+        delta = mapping(first_choice(mapping(event)).get("delta"))
+        content, thoughts, _ = _content(delta.get("content"))
+        yield Delta("reasoning", _reasoning(delta) or thoughts)
+        yield Delta("text", content or text(delta.get("refusal")))
+
     def _message(self, said: Mapping[str, Any], sent: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Message:
         content, thought_parts, kept = _content(said.get("content"))
-        reasoning = next((found for name in _REASONING if (found := _words(said.get(name)))), "") or thought_parts
+        reasoning = _reasoning(said) or thought_parts
         calls: Sequence[ToolCall] = ()
         if self._tool_format == "native" and tools and self._parser:
             content, thought, calls = self._parser(content, tools)
@@ -319,6 +330,11 @@ def _content(content: object) -> tuple[str, str, list[Any]]:
         else:
             texts.append(text(mapping(each).get("text")) or text(mapping(each).get("refusal")))
     return "".join(texts), "\n".join(filter(None, thoughts)), content if thoughts else []
+
+
+def _reasoning(said: Mapping[str, Any]) -> str:
+    """The reasoning in the first field that has any; some servers repeat it in several."""
+    return next((found for name in _REASONING if (found := _words(said.get(name)))), "")
 
 
 def _words(value: object) -> str:

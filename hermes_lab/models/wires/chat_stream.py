@@ -22,7 +22,7 @@ def assembled(events: Sequence[object]) -> object:
         for name in ("model", "usage", "prompt_token_ids"):
             if chunk.get(name):
                 reply[name] = chunk[name]
-        first = next((mapping(each) for each in items(chunk.get("choices")) if not mapping(each).get("index")), {})
+        first = first_choice(chunk)
         if first.get("usage"):  # where Kimi puts it
             reply["usage"] = first["usage"]
         if "message" in first and "delta" not in first:
@@ -43,6 +43,11 @@ def assembled(events: Sequence[object]) -> object:
     if calls:
         message["tool_calls"] = calls
     return reply | {"choices": [choice | {"message": message or {"content": ""}}]}
+
+
+def first_choice(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The choice with the index 0 in a chunk; empty if there is none, as in the chunk with the usage."""
+    return next((mapping(each) for each in items(chunk.get("choices")) if not mapping(each).get("index")), {})
 
 
 def _grow(target: dict[str, Any], name: str, value: Any) -> None:

@@ -16,6 +16,16 @@ _WANTS_STREAM = re.compile(
 )
 
 
+_STREAM = re.compile(r"(?<![a-z])stream(?:s|ed|ing)?(?![a-z])")
+
+
+def refuses_stream(refused: Refused, body: Mapping[str, Any]) -> bool:
+    """Whether the refusal of a request for a stream concerns the stream. Any mention counts: asking for the whole reply
+    instead does no harm."""
+    asked = refused.status in TEACHING | {501} and bool(body.get("stream"))
+    return asked and _STREAM.search(str(refused).lower()) is not None
+
+
 def wants_stream(refused: Refused, body: Mapping[str, Any]) -> bool:
     """Whether the refusal of a request without streaming says that the endpoint only streams."""
     asked = refused.status in TEACHING and not body.get("stream")

@@ -22,7 +22,9 @@ class NativeWire(ABC):
         self._fixed = fixed
 
     @abstractmethod
-    def body(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def body(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, stream: bool = False
+    ) -> dict[str, Any]:
         """See `Wire`."""
 
     def adapted(self, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ encrypted, and the API refuses reasoning that was changed or separated from the 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hermes_lab.config.schema import ModelConfig
@@ -18,6 +18,7 @@ from hermes_lab.models.wires.failure import failure_of
 from hermes_lab.models.wires.loose import count, items, mapping, text
 from hermes_lab.models.wires.native import NativeWire
 from hermes_lab.models.wires.native_calls import cut_call, function, own_ids, sendable_id, sendable_name
+from hermes_lab.protocols import Delta
 from hermes_lab.types import Generation, Message, ToolCall, Usage
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -51,9 +52,11 @@ class ResponsesWire(NativeWire):
         """The key as a bearer token."""
         return {"Authorization": f"Bearer {key}"} if key else {}
 
-    def body(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def body(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, stream: bool = False
+    ) -> dict[str, Any]:
         """See `Wire`."""
-        body = dict(self._fixed)
+        body = self._fixed | ({"stream": True} if stream else {})
         if messages and messages[0].role == "system":
             body["instructions"] = messages[0].content
             messages = messages[1:]
@@ -102,6 +105,19 @@ class ResponsesWire(NativeWire):
             if kind == "response.output_item.done":
                 done.append(event)
         return _broken("the stream ended before the response was complete")
+
+    def deltas(self, event: object) -> Iterator[Delta]:
+        """See `Wire`."""
+        received = mapping(event)
+        kind, more = text(received.get("type")), text(received.get("delta"))
+        if kind == "response.output_item.added" and mapping(received.get("item")).get("type") == "message":
+            yield Delta("text", "\n\n")
+        elif kind in ("response.output_text.delta", "response.refusal.delta"):
+            yield Delta("text", more)
+        elif kind.startswith("response.reasoning") and kind.endswith("part.added"):
+            yield Delta("reasoning", "\n\n")
+        elif kind.startswith("response.reasoning") and kind.endswith(".delta"):  # its text, or its summary
+            yield Delta("reasoning", more)
 
 
 def _fixed_fields(config: ModelConfig, model: str) -> dict[str, Any]:

@@ -247,7 +247,7 @@ async def test_an_endpoint_that_only_streams_answers_programs_that_do_not() -> N
 
 
 async def test_an_endpoint_that_never_streams_answers_programs_that_do() -> None:
-    async with FakeOpenAIServer(["Done."]) as server, before(server.base_url) as lab:
+    async with FakeOpenAIServer(["Done."], streams=False) as server, before(server.base_url) as lab:
         status, content = await lab.read("chat", stream=True)
         assert status == 200
         assert content.startswith(b"data: ")
