@@ -155,7 +155,9 @@ def _skill(folder: str, data: dict[str, bytes]) -> Skill:
     try:
         return skill_format.parse(text, files)
     except ToolError:
-        return skill_format.mended(text, PurePosixPath(folder).name, files)
+        skill = skill_format.canonical(skill_format.read(text, files, folder=PurePosixPath(folder).name))
+        skill_format.check_body(skill_format.body(skill))
+        return skill
 
 
 def _harvest_notes(found: Harvest, home: Home, target: Target, path: str, by: Writer, origin_of: OriginOf) -> None:

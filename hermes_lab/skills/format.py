@@ -7,14 +7,14 @@ skills is therefore self-contained and can be shared as is. The agent does not s
 import re
 import sys
 import unicodedata
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, cast
 
 import msgspec
 import yaml
 
 from hermes_lab.errors import ToolError
+from hermes_lab.skills.frontmatter import Note, lenient, split, strict
 from hermes_lab.types import Skill
 from hermes_lab.types.skill import Origin
 
@@ -31,10 +31,8 @@ still listed. `archived`: not listed."""
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _UNNAMED = re.compile(r"[^a-z0-9]+")
-_FRONTMATTER = re.compile(r"---\n(?P<head>.*?)\n---\n(?P<body>.*)", re.DOTALL)
 _OURS = "hermes-"
-_MAX_DEPTH = 20
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster
+_FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 _PLATFORM = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
 
 
@@ -45,32 +43,85 @@ def render(name: str, description: str, body: str, **ours: str) -> str:
 
 
 def parse(text: str, files: dict[str, bytes] | None = None) -> Skill:
-    """Parses and validates a SKILL.md. Raises `ToolError` naming the invalid field."""
-    if len(text) > MAX_TEXT:
-        raise ToolError(f"content: longer than {MAX_TEXT} characters")
-    encoded(text)
-    head, body = _split(text)
+    """Parses and validates a SKILL.md, as whatever is written here has to be. Raises `ToolError` naming the invalid
+    field. `read` is for skills from elsewhere."""
+    _check_size(text)
+    parts = split(text)
+    if not text.startswith(("---\n", "---\r\n")):
+        raise ToolError("SKILL.md: begins with no frontmatter (--- name, description ---)")
+    head = strict(parts.yaml, parts.line)
     name, description = head.get("name"), head.get("description")
     check_name(name)
     if not isinstance(description, str) or not description.strip() or len(description) > MAX_DESCRIPTION:
         raise ToolError(f"description: give 1-{MAX_DESCRIPTION} characters")
     if not isinstance(head.get("metadata", {}), dict):
         raise ToolError("metadata: give `name: value` pairs")
-    if not body.strip():
-        raise ToolError("content: the skill has no body")
+    check_body(parts.body)
     return Skill(cast(str, name), " ".join(description.split()), text, files or {})
 
 
-def mended(text: str, folder: str, files: dict[str, bytes] | None = None) -> Skill:
-    """Parses a SKILL.md whose name or description is not valid here, as other programs write them.
+def read(text: str, files: dict[str, bytes] | None = None, *, name: str = "", folder: str = "") -> Skill:
+    """Reads a SKILL.md as it was published, or written by hand; `warnings` says what is wrong with it.
 
-    The name becomes that of the frontmatter, or else of its `folder`, in lowercase with hyphens; an overlong
-    description is cut. Raises `ToolError` if the rest is not valid.
+    The name is `name` if given (a library's folder), or else that of the frontmatter or of its `folder`, in lowercase
+    with hyphens. The text is kept as it is. Raises `ToolError` if it has no readable frontmatter or no description.
     """
-    head, body = _split(text)
-    name = _UNNAMED.sub("-", str(head.get("name") or folder).lower()).strip("-")[:MAX_NAME].strip("-")
-    description = " ".join(str(head.get("description") or "").split())[:MAX_DESCRIPTION]
-    return parse(_render({**head, "name": name, "description": description}, body), files)
+    _check_size(text)
+    parts = split(text)
+    head = lenient(parts.yaml, parts.line).fields
+    found = name or slug(_flat(head.get("name"))) or slug(folder)
+    if not found:
+        where = _line(parts.yaml, parts.line, "name")
+        raise ToolError(f"SKILL.md: line {where}: name: {_flat(head.get('name'))!r} has no letter a-z and no digit")
+    check_name(found)
+    if not (description := _flat(head.get("description"))):
+        where = _line(parts.yaml, parts.line, "description")
+        raise ToolError(f"SKILL.md: line {where}: no description, so no agent can tell when to use the skill")
+    return Skill(found, description[:MAX_DESCRIPTION], text, files or {})
+
+
+def warnings(skill: Skill) -> Iterator[Note]:
+    """Yields what `read` overlooked in the text of a skill, with the line."""
+    text = skill.text
+    parts = split(text)
+    head, notes = lenient(parts.yaml, parts.line)
+    if not text.startswith("---") or text.split("\n", 1)[0].rstrip("\r") != "---":
+        yield Note(1, "a byte order mark or blanks around the first ---")
+    yield from notes
+    name, description = head.get("name"), _flat(head.get("description"))
+    if name != skill.name:
+        yield Note(_line(parts.yaml, parts.line, "name"), f"name: {_flat(name)!r:.80} is used as {skill.name}")
+    if len(description) > MAX_DESCRIPTION:
+        where = _line(parts.yaml, parts.line, "description")
+        yield Note(where, f"description: {len(description)} characters; only {MAX_DESCRIPTION} are listed")
+    if not isinstance(head.get("metadata", {}), dict):
+        yield Note(_line(parts.yaml, parts.line, "metadata"), "metadata: no `name: value` pairs; ignored")
+    if unknown := [str(key) for key in head if key not in _FIELDS]:
+        where = _line(parts.yaml, parts.line, unknown[0])
+        yield Note(where, f"fields outside the standard: {', '.join(unknown)}")
+    if not parts.body.strip():
+        yield Note(parts.line, "the skill has no text below its frontmatter")
+
+
+def canonical(skill: Skill) -> Skill:
+    """Returns the skill with a frontmatter in plain YAML, under its name; its description and other fields are kept."""
+    parts = split(skill.text)
+    head = {**lenient(parts.yaml, parts.line).fields, "name": skill.name}
+    head["description"] = _flat(head.get("description"))
+    if not isinstance(head.get("metadata", {}), dict):
+        del head["metadata"]
+    return msgspec.structs.replace(skill, text=_render(head, parts.body))
+
+
+def slug(text: str) -> str:
+    """Returns a text as a valid name, or "" if nothing of it can stay."""
+    return _UNNAMED.sub("-", text.lower()).strip("-")[:MAX_NAME].strip("-")
+
+
+def check_body(body: str) -> None:
+    """Raises `ToolError` for a skill without text."""
+    if not body.strip():
+        raise ToolError("content: the skill has no body")
 
 
 def check_name(name: object) -> None:
@@ -128,7 +179,12 @@ def encoded(text: str) -> bytes:
 
 def frontmatter(skill: Skill) -> str:
     """Returns the YAML between the two `---` lines."""
-    return _match(skill.text)["head"]
+    return split(skill.text).yaml
+
+
+def fields(skill: Skill) -> Mapping[str, Any]:
+    """Returns the fields of the frontmatter."""
+    return _split(skill.text)[0]
 
 
 def body(skill: Skill) -> str:
@@ -138,7 +194,7 @@ def body(skill: Skill) -> str:
 
 def rewritten(skill: Skill, description: str, body: str) -> Skill:
     """Returns the skill with a new description and body; the rest of its frontmatter is kept."""
-    head = {**_split(skill.text)[0], "description": " ".join(description.split())}
+    head = {**_split(canonical(skill).text)[0], "description": " ".join(description.split())}
     return parse(_render(head, body), skill.files)
 
 
@@ -173,8 +229,8 @@ def for_here(skill: Skill) -> bool:
     """Whether the skill supports this platform; `metadata` may restrict `platforms`, such as `linux, macos`."""
     if "platforms" not in skill.text:
         return True
-    platforms = _scalar((_split(skill.text)[0].get("metadata") or {}).get("platforms", ""))
-    return not platforms or _PLATFORM in re.split(r"[,\s]+", platforms.lower())
+    platforms = words(fields(skill).get("platforms") or _metadata(fields(skill)).get("platforms"))
+    return not platforms or _PLATFORM in platforms
 
 
 def listed(skill: Skill) -> bool:
@@ -208,7 +264,7 @@ def remarked(skill: Skill, ours: Mapping[str, str]) -> Skill:
 
 
 def _marks(head: Mapping[str, Any]) -> dict[str, str]:
-    metadata = head.get("metadata") or {}
+    metadata = _metadata(head)
     return {str(key).removeprefix(_OURS): _scalar(metadata[key]) for key in metadata if str(key).startswith(_OURS)}
 
 
@@ -219,7 +275,7 @@ def _scalar(value: object) -> str:
 
 def _with_marks(head: Mapping[str, Any], ours: Mapping[str, str]) -> dict[str, Any]:
     """Returns the frontmatter with all of Hermes Lab's own fields replaced by `ours`."""
-    metadata = {key: value for key, value in (head.get("metadata") or {}).items() if not str(key).startswith(_OURS)}
+    metadata = {key: value for key, value in _metadata(head).items() if not str(key).startswith(_OURS)}
     metadata |= {_OURS + key: value for key, value in ours.items() if value}
     head = {key: value for key, value in head.items() if key != "metadata"}
     return {**head, "metadata": metadata} if metadata else head
@@ -231,37 +287,36 @@ def _render(head: Mapping[str, Any], body: str) -> str:
 
 
 def _split(text: str) -> tuple[Mapping[str, Any], str]:
-    match = _match(text)
-    return _read(match["head"]), match["body"]
+    parts = split(text)
+    return lenient(parts.yaml, parts.line).fields, parts.body
 
 
-def _match(text: str) -> re.Match[str]:
-    match = _FRONTMATTER.fullmatch(text.replace("\r\n", "\n"))
-    if match is None:
-        raise ToolError("SKILL.md: begins with no frontmatter (--- name, description ---)")
-    return match
+def _metadata(head: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = head.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
 
 
-@lru_cache(maxsize=4096)
-def _read(frontmatter: str) -> Mapping[str, Any]:
-    try:
-        depth = 0
-        for event in yaml.parse(frontmatter, _LOADER):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            # Aliases can expand without bound, and deep nesting can overflow the stack and crash the process.
-            if depth > _MAX_DEPTH or isinstance(event, yaml.AliasEvent):
-                raise ToolError("SKILL.md: the frontmatter has YAML aliases, or is nested too deep")
-        head = yaml.load(frontmatter, _LOADER)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ToolError(f"SKILL.md: {_mistake(error)}") from None
-    if not isinstance(head, dict):
-        raise ToolError("SKILL.md: the frontmatter is no mapping")
-    return head
+def words(value: object) -> tuple[str, ...]:
+    """Returns the words of a field that is written as a list, or as text with commas or blanks; in lowercase."""
+    if isinstance(value, list):
+        return tuple(_scalar(part).strip().lower() for part in value)
+    return tuple(part for part in re.split(r"[,\s]+", _scalar(value).lower()) if part) if value is not None else ()
 
 
-def _mistake(error: Exception) -> str:
-    """Formats a YAML error. The frontmatter starts on line 2 of the file."""
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or ""
-    where = f"line {mark.line + 2}: " if mark else ""
-    hint = "; a text with ': ' in it needs quotes" if problem.startswith("mapping values") else ""
-    return f"{where}the frontmatter is not YAML{f': {problem}' if problem else ''}{hint}"
+def _flat(value: object) -> str:
+    """Returns a field as one line of text, whatever it was written as."""
+    if isinstance(value, (dict, list)):
+        value = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=MAX_TEXT)
+    return " ".join(_scalar(value).split()) if value is not None else ""
+
+
+def _line(head: str, first: int, field: str) -> int:
+    """Returns the line of a field in the file; that of the opening `---` if there is none."""
+    match = re.search(rf"^{re.escape(field)}[ \t]*:", head, re.MULTILINE)
+    return first + head.count("\n", 0, match.start()) if match else first - 1
+
+
+def _check_size(text: str) -> None:
+    if len(text) > MAX_TEXT:
+        raise ToolError(f"content: longer than {MAX_TEXT} characters")
+    encoded(text)

@@ -76,7 +76,7 @@ class Library:
             return self.without(write.name)
         before = self.skills.get(write.name)
         if not write.path:
-            return self.with_skill(skill_format.parse(write.text, before.files if before else None))
+            return self.with_skill(skill_format.read(write.text, before.files if before else None, name=write.name))
         if before is None:
             return self
         files = {path: data for path, data in before.files.items() if path != write.path}
@@ -157,13 +157,17 @@ def read_library(folder: Path) -> tuple[Library, dict[str, str]]:
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder")
-    skills, broken = [], {}
+    skills: dict[str, Skill] = {}
+    broken: dict[str, str] = {}
     for path in skill_folders(folder):
         try:
-            skills.append(load_skill(path))
+            skill = load_skill(path)
         except ConfigError as error:
             broken[path.name] = str(error)
-    return Library(skills), broken
+            continue
+        if skills.setdefault(skill.name, skill) is not skill:
+            broken[path.name] = f"{path}: there is another skill {skill.name!r}; rename one of the folders"
+    return Library(skills.values()), broken
 
 
 def load_snapshot(folder: Path) -> Library:

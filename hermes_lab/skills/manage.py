@@ -92,7 +92,7 @@ def _edit(before: Skill, edit: SkillEdit) -> Skill:
 def _patch(before: Skill, edit: SkillEdit, path: str) -> Skill:
     if not path:  # SKILL.md as the agent sees it
         text = _replace_once(skill_format.shown(before), edit)
-        return _restore_marks(before, skill_format.parse(text, before.files))
+        return _restore_marks(before, skill_format.read(text, before.files, name=before.name))
     _check_exists(before, path)
     try:
         text = before.files[path].decode()
@@ -134,15 +134,19 @@ def _restore_marks(before: Skill, skill: Skill) -> Skill:
     ours = {key: value for key, value in skill_format.marks(before).items() if key not in ("state", "absorbed-into")}
     skill = skill_format.remarked(skill, ours)
     same = skill_format.frontmatter(skill) == skill_format.frontmatter(before)
-    return skill if same else _validated(skill, before.name)
+    if not same:
+        return _validated(skill, before.name)
+    skill_format.check_body(skill_format.body(skill))
+    return skill
 
 
 def _validated(skill: Skill, name: str) -> Skill:
     """Returns the skill. Raises `ToolError` if its text is invalid by the standard or our own rules."""
-    if skill.name != name:
-        raise ToolError(f"name: {name!r}, but the frontmatter says {skill.name!r}")
-    skill_format.check_standard(skill)
-    return skill_format.parse(skill.text, skill.files)
+    parsed = skill_format.parse(skill.text, skill.files)
+    if parsed.name != name:
+        raise ToolError(f"name: {name!r}, but the frontmatter says {parsed.name!r}")
+    skill_format.check_standard(parsed)
+    return parsed
 
 
 def _with_file(before: Skill, path: str, content: str) -> Skill:

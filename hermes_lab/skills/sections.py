@@ -1,10 +1,7 @@
 """Extracts the sections of a SKILL.md: triggers, code template, parameters, dependencies and pitfalls."""
 
 import re
-from collections.abc import Iterable
-from typing import Any
 
-import yaml
 from msgspec import Struct
 
 from hermes_lab.skills import format as skill_format
@@ -35,8 +32,9 @@ class Anatomy(Struct, frozen=True):
 
 def anatomy(skill: Skill) -> Anatomy:
     """Parses the parts of a skill from its headings and frontmatter."""
-    head = yaml.safe_load(skill_format.frontmatter(skill))
-    metadata = head.get("metadata") or {}
+    head = skill_format.fields(skill)
+    metadata = head.get("metadata")
+    tags = head.get("tags") or (metadata.get("tags") if isinstance(metadata, dict) else None)
     sections, template = _read(skill_format.body(skill))
     compatibility = str(head.get("compatibility") or "")
     return Anatomy(
@@ -46,7 +44,7 @@ def anatomy(skill: Skill) -> Anatomy:
         dependencies=_items(sections, "prerequisite", "requirement", "dependenc")
         + ((compatibility,) if compatibility else ()),
         pitfalls=_items(sections, "pitfall", "common mistake", "gotcha"),
-        tags=_words(metadata.get("tags")),
+        tags=skill_format.words(tags),
         source=skill_format.mark(skill, "source"),
     )
 
@@ -95,8 +93,3 @@ def _items(sections: list[tuple[str, list[str]]], *titles: str) -> tuple[str, ..
 
 def _placeholders(template: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(a or b for a, b in _PLACEHOLDER.findall(template)))
-
-
-def _words(value: Iterable[Any] | str | None) -> tuple[str, ...]:
-    parts = re.split(r"[,\s]+", value) if isinstance(value, str) else [str(part) for part in value or ()]
-    return tuple(part for part in parts if part)

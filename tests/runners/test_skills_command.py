@@ -347,7 +347,7 @@ def commit(repository: Path) -> None:
         subprocess.run(["git", "-C", str(repository), *who, *args], check=True, capture_output=True)
 
 
-BROKEN = "---\nname: fleet\ndescription: one: two\n---\n\nDo it.\n"
+BROKEN = "---\nname: fleet\nabout: one: two\n---\n\nDo it.\n"
 
 
 def test_a_broken_skill_switches_nothing_else_off(

@@ -85,10 +85,11 @@ def _tail(outputs: list[str]) -> str:
 
 
 def _standard(skill: Skill) -> Iterator[Problem]:
-    """Violations of the Agent Skills standard, and of our own requirements."""
+    """Violations of the Agent Skills standard, which reading overlooks, and of our own requirements."""
     try:
-        skill_format.parse(skill.text, skill.files)
-        skill_format.check_standard(skill)
+        skill_format.read(skill.text, skill.files, name=skill.name)
+        for note in skill_format.warnings(skill):
+            yield Problem("warning", _SKILL, note.line, note.text)
     except ToolError as error:
         yield Problem("error", _SKILL, 0, str(error).removeprefix(f"{_SKILL}: "))
     if name := skill_format.compiled(skill):

@@ -114,5 +114,7 @@ def _read(root: Path, name: str, stamps: dict[str, int]) -> Skill | None:
     if not os.path.lexists(root / name / SKILL):
         return None
     reading = read_skill(root / name)
+    if reading.skill.name != name:  # what is written later goes to the folder of the skill's name
+        raise ConfigError(f"{root / name}: the folder's name is not valid; rename it to {reading.skill.name}")
     stamps |= {f"{name}/{path}" if path else name: stamp for path, stamp in reading.stamps.items()}
     return reading.skill

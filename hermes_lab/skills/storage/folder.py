@@ -21,8 +21,11 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Reading(NamedTuple):
-    """A skill as read from disk. `stamps` are the ctimes (ns) of its folder (`""`) and of everything below, each taken
-    before the content was read; while they are unchanged, so is the skill."""
+    """A skill as read from disk, under the name of its folder unless that is no valid name.
+
+    `stamps` are the ctimes (ns) of its folder (`""`) and of everything below, each taken before the content was read;
+    while they are unchanged, so is the skill.
+    """
 
     skill: Skill
     stamps: dict[str, int]
@@ -51,9 +54,8 @@ def read_skill(folder: Path) -> Reading:
         _read_into(files, stamps, folder, "", None)
         if SKILL not in files:
             raise ToolError("is not there")
-        skill = skill_format.parse(_text(files.pop(SKILL)), files)
-        if skill.name != folder.name:
-            raise ToolError(f"name: {skill.name!r} is not its folder's name")
+        text, named = _text(files.pop(SKILL)), skill_format.slug(folder.name) == folder.name
+        skill = skill_format.read(text, files, name=folder.name if named else "", folder=folder.name)
     except ToolError as error:
         raise ConfigError(f"{folder / SKILL}: {str(error).removeprefix(f'{SKILL}: ')}") from None
     except OSError as error:
@@ -64,10 +66,10 @@ def read_skill(folder: Path) -> Reading:
 
 def read_name(folder: Path) -> str:
     """Returns the name in a folder's SKILL.md, which may differ from the folder's name. Raises `ConfigError` or
-    `ToolError` if the file is invalid, and `OSError` if it is missing or a link."""
+    `ToolError` if the file cannot be read, and `OSError` if it is missing or a link."""
     files: dict[str, bytes] = {}
     _read_into(files, {}, folder, SKILL, None)
-    return skill_format.parse(_text(files.get(SKILL, b""))).name
+    return skill_format.read(_text(files.get(SKILL, b"")), folder=folder.name).name
 
 
 class Transfer:

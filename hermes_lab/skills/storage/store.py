@@ -290,8 +290,7 @@ _skill = msgspec.msgpack.Decoder(Skill).decode
 def _check(skill: Skill) -> None:
     """Raises `ConfigError` for a skill that could not be read back."""
     try:
-        if skill_format.parse(skill.text, skill.files).name != skill.name:
-            raise ToolError("its frontmatter says another name")
+        skill_format.read(skill.text, skill.files, name=skill.name)
         files_of(skill)
     except ToolError as error:
         raise ConfigError(f"{skill.name}: {error}") from None

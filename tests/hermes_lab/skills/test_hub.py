@@ -165,7 +165,7 @@ def test_a_link_in_a_repository_leads_nowhere_and_harms_no_other_skill(repositor
 
 
 def test_all_that_is_broken_is_told_at_once_with_the_lines_of_the_source(tmp_path: Path) -> None:
-    for name, text in (("a", "no frontmatter"), ("b", "---\nname: b\ndescription: x: y\n---\n\nb\n")):
+    for name, text in (("a", "no frontmatter"), ("b", "---\nname: b\nabout: x: y\n---\n\nb\n")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "SKILL.md").write_text(text)
     save_skill(skill("c", "See references/none.md."), tmp_path / "c")

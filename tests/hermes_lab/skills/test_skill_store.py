@@ -91,7 +91,7 @@ def test_restoring_a_state_stores_no_content_twice(store: SkillStore) -> None:
 
 
 def test_a_change_that_could_not_be_read_again_is_refused(store: SkillStore) -> None:
-    for wrong in (Skill("c", "d", "no frontmatter"), Skill("c", "d", skill("a").text), Skill("../c", "d", "x")):
+    for wrong in (Skill("c", "d", "no frontmatter"), Skill("c", "d", "---\nname: c\n---\nB"), Skill("../c", "d", "x")):
         with pytest.raises(ConfigError):
             store.change(lambda now, wrong=wrong: now.with_skill(wrong), origin="user", reason="wrong")
     assert store.load().snapshot == Library([skill("a"), skill("b")]).snapshot
@@ -153,7 +153,7 @@ def test_what_is_no_skill_is_left_alone(store: SkillStore) -> None:
 @pytest.mark.parametrize("fresh", [True, False])
 def test_a_broken_skill_is_left_out_and_named_and_nothing_is_written_over_it(store: SkillStore, fresh: bool) -> None:
     path = store.root / "a" / "SKILL.md"
-    broken = path.read_text().replace("About a", "about: a").encode()
+    broken = path.read_text().replace("description: About a", "about: a: b").encode()
     path.write_bytes(broken)
     time.sleep(0.1)  # else it would be read again for its age alone
     other = SkillStore(store.root) if fresh else store
