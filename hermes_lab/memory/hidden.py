@@ -69,7 +69,7 @@ def _needed(text: str, start: int, run: str) -> bool:
     if run == _SOFT_HYPHEN:
         return before.isalpha()
     if len(run) <= 2 and run[0] in _EMOJI_STYLE and run[1:] in ("", "\u200d"):
-        return bool(before) and (before in "#*0123456789" or unicodedata.category(before) in ("So", "Sm", "Po", "Sk"))
+        return bool(before) and (before in "#*0123456789ℹ" or unicodedata.category(before) in ("So", "Sm", "Po", "Sk"))
     if run == "\u200d" and unicodedata.category(before or " ") in ("So", "Sk"):
         return True
     if all(character in _JOINERS for character in run) and len(run) <= 2:

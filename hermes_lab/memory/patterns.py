@@ -23,7 +23,8 @@ class Pattern(NamedTuple):
 
 
 _DROP = (
-    r"\b(?:ignor(?:e|ing)|disregard|forget|override|bypass|discard|neglect|skip|dismiss|cancel|abandon|drop|"
+    r"\b(?:ignor(?:e|ing)|disregard|forget|override|bypass|discard|neglect|skip|dismiss|cancel|abandon|"
+    r"drop(?! (?:happens|occurs|in|of|off|out|down)\b)|"
     r"never ?mind|disobey|set aside|pay no attention to|stop (?:following|obeying)|"
     r"(?:do not|don't|must not|need not|no longer|not need to|never) "
     r"(?:follow|obey|comply with|listen to|heed|respect))"
@@ -109,7 +110,7 @@ _INJECTION = (
     r"\b(?:real|actual|true) (?:instructions?|task)\b(?: (?:begin|start|follow)|\s?:)",
     r"\byour (?:new|only|real|true|actual) (?:tasks?|instructions?|goal|orders|purpose)\b(?: (?:is|are)\b|\s?[:.])",
     r"\b(?:follow|obey|trust) only (?:the |these |this )",
-    r"\bfollow (?:these|this|the following)(?: \w{1,16}){0,2} instead\b",
+    r"\bfollow (?:these|this|the following)(?: \w{1,16}){0,2} instead\b(?! of\b)",
     words(_ROLE, 14, _UNBOUND),
     words(r"\byou are\b", 4, r"(?:\bdan\b|unrestricted|unfiltered|uncensored|jailbroken|do anything)"),
     words(
@@ -192,11 +193,11 @@ _EXFILTRATION_IN_WORDS = (
 )
 _EXFILTRATION = (
     rf"{_NET}[^\n]{{0,200}}(?:{_PRIVATE_FILE}|{_ENVIRONMENT}|\bbase64\b)",
-    rf"(?:{_PRIVATE_FILE}|\b(?:env|printenv)\s{{0,3}}\|)[^\n]{{0,120}}\|\s{{0,3}}"
+    rf"(?:{_PRIVATE_FILE}|\b(?:env|printenv)\s{{0,3}}(?=\|))[^\n]{{0,120}}\|\s{{0,3}}"
     r"(?:\w{1,12} [^\n|]{0,40}\|\s{0,3})?(?:curl|wget|nc|ncat|http)\b",
     rf"{_NET}[^\n]{{0,200}}(?:[?&/=]|\s-d\s|--data\S{{0,12}}\s|\s-f\s|--form\s)[^\s\n]{{0,60}}{_PRIVATE_VARIABLE}",
     r"\b(?:nslookup|dig|drill|ping)\b[^\n]{0,40}(?:\$\(|\$\w{1,20}\.|\$\{\w{1,20}\}\.)",
-    rf"\$\(\s?cat {_PRIVATE_FILE}",
+    rf"(?<!export )\$\(\s?cat {_PRIVATE_FILE}",
     r"!\[[^\]\n]{0,80}\]\(https?://[^)\s]{0,200}[?&][^)\n]{0,60}=[<{$\[]",
 )
 _BACKDOOR = (
@@ -214,7 +215,8 @@ _BACKDOOR = (
     r"\b(?:curl|wget)\b[^\n|]{0,80}(?:http://|https?://\d{1,3}\.\d)[^\n|]{0,120}\|\s{0,3}(?:sudo )?(?:ba|z|da)?sh\b",
 )
 _SECRETS = (
-    rf"\b(?:cat|less|head|tail|read|open|print|copy|dump|base64|strings)\b[^\n.;]{{0,30}}\s\S{{0,40}}{_PRIVATE_FILE}",
+    rf"\b(?:cat|less|head|tail|read|open|print|copy|dump|base64|strings)\b[^\n.;]{{0,30}}\s\S{{0,40}}{_PRIVATE_FILE}"
+    r"(?!\W{0,3}\| ?xargs\))",
 )
 HIDDEN_ORDER = re.compile(
     rf"(?:{_AI}|\bsystem:).{{0,200}}?\b(?:must|should|please|ignore|always|run|approve|add|execute|follow|forward|override|"

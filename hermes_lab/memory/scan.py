@@ -17,11 +17,13 @@ _EXCERPT = 80
 _BEFORE = 200
 _FEW_MIXED = 2
 _NEGATED = re.compile(
-    r"\b(?:never|not|cannot|can't|don't|doesn't|won't|avoid|refuses? to)\W+(?!hesitate|forget|fail)(?:\w+\W+){0,2}$"
+    r"\b(?:(?:never|not|cannot|can't|don't|doesn't|won't|avoid|refuses? to)\W+(?!hesitate|forget|fail)(?:\w+\W+){0,2}"
+    r"|only\W+)$"
 )
 _QUOTING = re.compile(
     r"\b(?:such as|like|e\.g|for example|phrases?|patterns?|strings?|texts?|contains?|containing|says?|"
-    r"attacks?|attackers?|jailbreaks?|injections?|detects?|refuses?|blocks?|flags?|rejects?)\b"
+    r"attacks?|attackers?|jailbreaks?|injections?|detects?|refuses?|blocks?|flags?|rejects?|shaped like|named|called|"
+    r"(?:try|tries|trying|attempts?|attempting) to|untrusted|malicious|suspicious)\b"
 )
 _QUOTES = ('"', "`", "“")
 _ENDS = {'"': '"', "`": "`", "“": "”"}
@@ -93,15 +95,24 @@ def _said(text: str) -> Iterator[Finding]:
 
 
 def _only_spoken_of(text: str, start: int) -> bool:
-    """Whether the sentence forbids the attack or quotes it as an example."""
-    before = text[max(0, start - _BEFORE, text.rfind("\n", 0, start) + 1) : start]
-    if _NEGATED.search(before[-60:]):
+    """Whether the sentence forbids the attack or quotes it as an example; a sentence may be wrapped over lines."""
+    line = text[max(0, start - _BEFORE, text.rfind("\n", 0, start) + 1) : start]
+    if _NEGATED.search(line[-60:]):
         return True
+    before = text[max(0, start - _BEFORE, _sentence_start(text, start)) : start]
     quoted = any(
         before.rfind(quote) > before.rfind(_ENDS[quote]) if quote != _ENDS[quote] else before.count(quote) % 2
         for quote in _QUOTES
     )
     return quoted and _QUOTING.search(before) is not None
+
+
+def _sentence_start(text: str, at: int) -> int:
+    """Where the lines begin over which the sentence at this position is wrapped."""
+    start = text.rfind("\n", 0, at) + 1
+    while start > 1 and text[start - 2] not in ".!?\n":
+        start = text.rfind("\n", 0, start - 1) + 1
+    return start
 
 
 def _hidden_parts(text: str) -> Iterator[tuple[int, str]]:

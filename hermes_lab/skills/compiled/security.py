@@ -1,4 +1,4 @@
-"""Static security checks of a skill's scripts; nothing is run.
+"""Static security checks of a skill's Python scripts; nothing is run.
 
 They tell authors what will not work in the sandbox, and users what to review before installing a skill. They are not a
 security boundary, since code can hide what it does; the sandbox is the boundary.
@@ -9,27 +9,23 @@ import builtins
 import posixpath
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from functools import cached_property
 
-Severity = Literal["error", "warning"]
+from hermes_lab.skills.compiled.problems import Kind, Problem, Severity, network, written
+from hermes_lab.skills.compiled.shell import SECRETS, scan_shell
 
+__all__ = ["Problem", "scan_python", "scan_shell"]
 
-class Problem(NamedTuple):
-    """A problem in the file `path` of a skill; `line` 0 means the whole file."""
-
-    severity: Severity
-    path: str
-    line: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}{f':{self.line}' if self.line else ''}: {self.message}"
-
-
-_NETWORK = "asyncio.open_connection aiohttp ftplib http.client http.server httpx imaplib paramiko poplib requests"
-_NETWORK += " smtplib socket socketserver ssl telnetlib urllib.request urllib3 websockets xmlrpc"
+_NETWORK_MODULES = (
+    "asyncio.open_connection aiohttp ftplib http.client http.server httpx imaplib paramiko poplib requests"
+)
+_NETWORK_MODULES += " smtplib socket socketserver ssl telnetlib urllib.request urllib3 websockets xmlrpc"
+_NETWORK = frozenset(_NETWORK_MODULES.split())
+_LOCAL = re.compile(
+    r"socket\.(AF_UNIX|SOCK_\w+|SOL_\w+|SO_\w+|SHUT_\w+|error|timeout|gaierror|herror|socketpair|gethostname)"
+)
+_LOCAL_HOST = re.compile(r"localhost|127(\.\d+){3}|::1|/.*")
 _FORBIDDEN: dict[str, str] = {
-    **dict.fromkeys(_NETWORK.split(), "reaches for the network"),
     **dict.fromkeys(("ctypes", "_ctypes", "cffi"), "calls native code, past what Python allows"),
     **dict.fromkeys(("os.fork", "os.forkpty", "pty", "_posixsubprocess"), "forks processes"),
     **dict.fromkeys(("os._exit", "os.abort"), "ends the process past its own tests"),
@@ -53,41 +49,7 @@ shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.move shutil.rmtr
 """
 _PATH_WRITERS = {"write_text", "write_bytes", "touch", "mkdir", "unlink", "rmdir", "symlink_to", "hardlink_to", "chmod"}
 _PATHS = {"join", "Path", "PurePath", "PosixPath", "expanduser", "abspath", "str", "fspath"}
-_WRITABLE = ("/app/data", "/tmp", "/dev/null", "/dev/stdout", "/dev/stderr")
 _UNKNOWN = "*"
-
-_SECRETS = re.compile(
-    r"/etc/(g?shadow|sudoers|ssh)|(^|[/~])\.(ssh|aws|gnupg|kube|netrc|pgpass|git-credentials)\b|\bid_(rsa|ed25519)\b"
-    r"|/proc/[^/\s]+/(environ|mem|root|fd)\b|/(var/)?run/docker\.sock"
-)
-_SHELL_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
-        re.compile(r"(^|[|;&(`]|\$\()\s*(sudo\s+)?(curl|wget|nc|ncat|telnet|ssh|scp|sftp|rsync|socat)\s"),
-        "reaches for the network",
-    ),
-    (re.compile(r"/dev/(tcp|udp)/"), "reaches for the network"),
-    (re.compile(r"(\S+)\s*\(\)\s*\{[^}]*\1\s*\|\s*\1\s*&"), "is a fork bomb"),
-    (re.compile(r"base(64|32)\s+(-d|--decode)[^|]*\|\s*\w*(sh|python3?|perl)\b"), "runs decoded data"),
-    (re.compile(r"\beval\b.*base(64|32)"), "runs decoded data"),
-    (re.compile(r"\brm\s+(-\w+\s+)+(/|~|\$HOME)[/*]*(\s|$)"), "removes the whole system"),
-)
-_REDIRECTION = re.compile(r">{1,2}\|?\s*([~/][^\s;|&)]*)")
-
-
-def scan_shell(text: str, path: str, first_line: int = 1) -> Iterator[Problem]:
-    """Returns the problems of a shell script or command string."""
-    # Split lines like bash, which does not treat U+2028 etc. as a line break.
-    for number, line in enumerate(text.split("\n"), first_line):
-        if line.lstrip().startswith("#"):
-            continue
-        if secret := _SECRETS.search(line):
-            yield Problem("error", path, number, f"reads secrets: {secret[0]}")
-        for rule, message in _SHELL_RULES:
-            if rule.search(line):
-                yield Problem("error", path, number, message)
-        for target in _REDIRECTION.findall(line):
-            if _is_outside(target):
-                yield Problem("error", path, number, _outside(target))
 
 
 def scan_python(tree: ast.Module, path: str) -> list[Problem]:
@@ -114,6 +76,33 @@ class _Script:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     self._values.setdefault(name, []).append(value)
 
+    @cached_property
+    def _only_local(self) -> bool:
+        """Whether the script uses `socket` only for sockets of this machine, such as AF_UNIX."""
+        known: set[int] = set()  # the nodes of local calls, and of names that open no connection
+        for node in self._nodes:
+            if isinstance(node, ast.Call) and self._is_local_call(node):
+                known.update(map(id, ast.walk(node.func)))
+            elif isinstance(node, (ast.Name, ast.Attribute)) and _LOCAL.fullmatch(self._dotted(node)):
+                known.update(map(id, ast.walk(node)))
+        others = [
+            node
+            for node in self._nodes
+            if isinstance(node, (ast.Name, ast.Attribute))
+            and id(node) not in known
+            and self._dotted(node).partition(".")[0] in ("socket", "__import__", "importlib")
+        ]
+        return bool(known) and not others and "socket.*" not in self._names.values()
+
+    def _is_local_call(self, node: ast.Call) -> bool:
+        name, first = self._dotted(node.func), node.args[0] if node.args else None
+        if name == "socket.socket":
+            return first is not None and self._dotted(first) == "socket.AF_UNIX"
+        if name not in ("socket.create_connection", "socket.create_server"):
+            return False
+        host = first.elts[0] if isinstance(first, ast.Tuple) and first.elts else None
+        return host is not None and _LOCAL_HOST.fullmatch(self._text(host)) is not None
+
     def problems(self) -> Iterator[Problem]:
         documentation = {id(node.value) for node in self._nodes if isinstance(node, ast.Expr)}
         for node in self._nodes:
@@ -131,13 +120,15 @@ class _Script:
                 case ast.Call():
                     yield from self._called(node)
                 case ast.Constant(value=str()) | ast.BinOp() | ast.JoinedStr() if id(node) not in documentation:
-                    if secret := _SECRETS.search(self._text(node)):
+                    if secret := SECRETS.search(self._text(node)):
                         yield self._error(node, f"reads secrets: {secret[0]}")
 
     def _used(self, node: ast.AST, name: str) -> Iterator[Problem]:
         parts = name.split(".")
         for known in (".".join(parts[:count]) for count in range(1, len(parts) + 1)):
-            if known in _FORBIDDEN:
+            if known in _NETWORK and not (known == "socket" and self._only_local):
+                yield network(self._path, getattr(node, "lineno", 0), known)
+            elif known in _FORBIDDEN:
                 yield self._error(node, f"{known} {_FORBIDDEN[known]}")
             elif known in _SUSPICIOUS:
                 yield self._problem("warning", node, f"{known} {_SUSPICIOUS[known]}")
@@ -158,13 +149,14 @@ class _Script:
                 yield self._error(node, f"hides what it uses of {inner}")
             yield from self._used(node, f"{inner}.{texts[1]}")
         for target in self._written(node, name, texts):
-            if _is_outside(target):
-                yield self._error(node, _outside(target))
+            if problem := written(self._path, node.lineno, target):
+                yield problem
 
     def _shell(self, node: ast.Call, command: str) -> Iterator[Problem]:
         yield from scan_shell(command, self._path, node.lineno)
         if _UNKNOWN in command:
-            yield self._error(node, "makes a shell command at run time; give subprocess.run a list of arguments")
+            how = "makes a shell command at run time; give subprocess.run a list of arguments"
+            yield self._problem("error", node, how, "sandboxed")
         else:
             yield self._problem("warning", node, "runs a shell string; give subprocess.run a list of arguments")
 
@@ -237,23 +229,9 @@ class _Script:
     def _error(self, node: ast.AST, message: str) -> Problem:
         return self._problem("error", node, message)
 
-    def _problem(self, severity: Severity, node: ast.AST, message: str) -> Problem:
-        return Problem(severity, self._path, getattr(node, "lineno", 0), message)
+    def _problem(self, severity: Severity, node: ast.AST, message: str, kind: Kind = "") -> Problem:
+        return Problem(severity, self._path, getattr(node, "lineno", 0), message, kind)
 
 
 def _is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and not node.value
-
-
-def _is_outside(path: str) -> bool:
-    """Whether a skill must not modify this path; `*` marks its unknown parts."""
-    if path.startswith("~"):
-        return True
-    plain = posixpath.normpath(path)
-    if not plain.startswith("/"):
-        return plain.startswith("../") or plain == ".."
-    return not any(plain == below or plain.startswith(f"{below}/") for below in _WRITABLE)
-
-
-def _outside(path: str) -> str:
-    return f"writes outside /app/data: {path}"

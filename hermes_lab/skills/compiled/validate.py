@@ -10,14 +10,44 @@ from hermes_lab.errors import ToolError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.compiled.install import install_skill, runner
-from hermes_lab.skills.compiled.security import Problem, scan_python, scan_shell
+from hermes_lab.skills.compiled.problems import Problem
+from hermes_lab.skills.compiled.security import scan_python
+from hermes_lab.skills.compiled.shell import scan_shell
+from hermes_lab.skills.snippets import snippets
 from hermes_lab.types import Skill
+from hermes_lab.types.skill import BY_AGENTS
 
 __all__ = ["Problem", "TestRun", "check_skill", "test_skill"]
 
 _SKILL = "SKILL.md"
 _SECONDS = 60.0
 _CHARS = 4000
+_KINDS = {
+    "injection": "orders for the agent against its instructions or its user",
+    "hidden": "characters that people do not see",
+    "exfiltration": "sends out what is private",
+    "backdoor": "opens a way in, or makes itself permanent",
+    "secrets": "reads credentials",
+}
+_TEXTS = (
+    ".md",
+    ".txt",
+    ".html",
+    ".sh",
+    ".bash",
+    ".py",
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".rb",
+    ".pl",
+    ".php",
+    ".ps1",
+    ".lua",
+    ".fish",
+    ".bat",
+)
 _REFERENCE = re.compile(rf"(?<![\w./-])(?:{'|'.join(skill_format.FOLDERS)})/[\w./-]*\w")
 _MISSING = re.compile(r"missing dependency: (\w+)\s*\Z")  # the last line of sandbox_runner.py
 _BASH_LINE = re.compile(r"line (\d+): (.*)")
@@ -42,16 +72,18 @@ class TestRun(NamedTuple):
 def check_skill(skill: Skill) -> list[Problem]:
     """Checks conformance to the Agent Skills standard, script syntax and security, and suspicious text.
 
-    Runs no code of the skill. Blocks for a few milliseconds per shell script.
+    What the sandbox prevents, such as use of the network, is an error in a skill that an agent wrote or compiled, and a
+    warning in others. Runs no code of the skill. Blocks for a few milliseconds per shell script.
     """
-    problems = [*_standard(skill), *_suspicious_text(skill), *_references(skill)]
+    problems = [*_standard(skill), *_suspicious_text(skill), *_snippets(skill), *_references(skill)]
     for path, data in sorted(skill.files.items()):
         try:
             skill_format.check_path(path)
         except ToolError as error:
             problems.append(Problem("error", path, 0, str(error)))
         problems += _script(path, data)
-    return problems
+    own = skill_format.origin(skill) in BY_AGENTS or skill_format.compiled(skill)
+    return problems if own else [each._replace(severity="warning") if each.kind else each for each in problems]
 
 
 async def test_skill(skill: Skill, sandbox: Sandbox) -> TestRun:
@@ -103,11 +135,19 @@ def _suspicious_text(skill: Skill) -> Iterator[Problem]:
     from hermes_lab.memory.scan import scan
 
     texts = {_SKILL: skill.text.encode()} | {
-        path: data for path, data in sorted(skill.files.items()) if path.endswith((".md", ".txt"))
+        path: data for path, data in sorted(skill.files.items()) if path.endswith(_TEXTS)
     }
     for path, data in texts.items():
         for finding in scan(data.decode(errors="replace")):
-            yield Problem("error", path, 0, f"{finding.kind} in {finding.where}")
+            line, _, disguise = finding.where.removeprefix("line ").partition(", ")
+            said = f"{finding.kind}: {_KINDS[finding.kind]}"
+            yield Problem("error", path, int(line), f"{said} ({disguise})" if disguise else said)
+
+
+def _snippets(skill: Skill) -> Iterator[Problem]:
+    """Problems of the commands that run when a person loads the skill."""
+    for snippet in snippets(skill.text):
+        yield from scan_shell(snippet.command, _SKILL, snippet.line)
 
 
 def _references(skill: Skill) -> Iterator[Problem]:

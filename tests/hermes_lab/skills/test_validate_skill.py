@@ -63,7 +63,7 @@ def test_a_text_that_gives_an_agent_orders_is_an_error(where: str) -> None:
     attacked = skill(attack) if where == "SKILL.md" else skill()
     if where != "SKILL.md":
         attacked = Skill(attacked.name, attacked.description, attacked.text, {where: attack.encode()})
-    assert any(problem.startswith(f"error {where}: ") for problem in said(attacked))
+    assert any(problem.startswith(f"error {where}:") for problem in said(attacked))
 
 
 def test_a_compiled_skill_needs_its_function_and_its_tests() -> None:
