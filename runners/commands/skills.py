@@ -5,6 +5,7 @@ import typer
 from hermes_lab.runners.commands import skills_change as change
 from hermes_lab.runners.commands import skills_effects as effects
 from hermes_lab.runners.commands import skills_health as health
+from hermes_lab.runners.commands import skills_install as installing
 from hermes_lab.runners.commands import skills_look as look
 from hermes_lab.runners.commands import skills_uplift as uplift
 
@@ -82,13 +83,20 @@ def register(app: typer.Typer) -> None:
         "carries it out.\n\nhermes-lab skills curate\n\nhermes-lab skills curate --apply",
     )(change.curate)
     group.command(
+        "inspect",
+        help="Look at the skills of a source, or read one, with what the scan finds. Nothing is installed.\n\n"
+        "hermes-lab skills inspect anthropics/skills\n\nhermes-lab skills inspect anthropics/skills/pdf",
+    )(installing.inspect)
+    group.command(
         "install",
-        help="Install skills from a folder or Git URL (https, ssh, file): all of them, or those named. They are "
-        "validated and scanned first.\n\n"
+        help="Install skills from a folder or a Git repository: all of them, or those named. They are checked and "
+        "scanned first; those that fail are left out and named.\n\n"
         "hermes-lab skills install ./my-skills\n\n"
+        "hermes-lab skills install anthropics/skills/pdf\n\n"
+        "hermes-lab skills install https://github.com/openai/skills/tree/main/skills/.experimental/linear\n\n"
         "hermes-lab skills install https://example.org/skills.git pdf-forms --ref v2",
-    )(change.install)
+    )(installing.install)
     group.command(
         "update",
         help="Update installed skills from their source.\n\nhermes-lab skills update pdf-forms",
-    )(change.update)
+    )(installing.update)

@@ -46,30 +46,25 @@ def skill_folders(root: Path) -> list[Path]:
     return [path for path in sorted(root.iterdir()) if path.name[0] != "." and os.path.lexists(path / SKILL)]
 
 
-def read_skill(folder: Path) -> Reading:
-    """Reads a skill's folder. Raises `ConfigError` naming the invalid file; symbolic links are invalid."""
+def read_skill(folder: Path, *, own_name: bool = False) -> Reading:
+    """Reads a skill's folder. Its name is that of the folder, or with `own_name` the one that the skill gives itself.
+
+    Raises `ConfigError` naming the invalid file; symbolic links are invalid.
+    """
     files: dict[str, bytes] = {}
     stamps: dict[str, int] = {}
     try:
         _read_into(files, stamps, folder, "", None)
         if SKILL not in files:
             raise ToolError("is not there")
-        text, named = _text(files.pop(SKILL)), skill_format.slug(folder.name) == folder.name
-        skill = skill_format.read(text, files, name=folder.name if named else "", folder=folder.name)
+        text, by_folder = _text(files.pop(SKILL)), not own_name and skill_format.slug(folder.name) == folder.name
+        skill = skill_format.read(text, files, name=folder.name if by_folder else "", folder=folder.name)
     except ToolError as error:
         raise ConfigError(f"{folder / SKILL}: {str(error).removeprefix(f'{SKILL}: ')}") from None
     except OSError as error:
         problem = "symbolic links are not followed" if Path(error.filename).is_symlink() else error.strerror
         raise ConfigError(f"{error.filename}: cannot be read: {problem}") from None
     return Reading(skill, stamps)
-
-
-def read_name(folder: Path) -> str:
-    """Returns the name in a folder's SKILL.md, which may differ from the folder's name. Raises `ConfigError` or
-    `ToolError` if the file cannot be read, and `OSError` if it is missing or a link."""
-    files: dict[str, bytes] = {}
-    _read_into(files, {}, folder, SKILL, None)
-    return skill_format.read(_text(files.get(SKILL, b"")), folder=folder.name).name
 
 
 class Transfer:

@@ -1,41 +1,33 @@
-"""Fetches skills from a folder or a Git repository, checks them, and installs them in a library."""
+"""Installs skills of a source in a library, checked, with where they came from; and updates them from there."""
 
 import os
-import re
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
 
-from hermes_lab.errors import ConfigError, ToolError
+from hermes_lab.errors import ConfigError
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.compiled.problems import Problem
 from hermes_lab.skills.compiled.validate import check_skill
-from hermes_lab.skills.library import Library, load_skill
-from hermes_lab.skills.storage.folder import read_name
+from hermes_lab.skills.library import Library
+from hermes_lab.skills.storage.folder import read_skill
+from hermes_lab.skills.storage.sources import checkout, parse_source, shown_url
 from hermes_lab.types import Skill
 
-_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:(?P<login>[^/?#]*)@)?(?P<rest>.+)", re.IGNORECASE)
-_SCP = re.compile(r"[\w.-]+@[\w.-]+:.+")
-_SCHEMES = ("https", "ssh", "file")
-_SECONDS = 300
-_QUIET_GIT = (
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "protocol.ext.allow=never",
-    "submodule.recurse=false",
-)
-"""A repository is untrusted data: run none of its hooks, and fetch no submodules."""
+_SKIPPED = (".git", "node_modules", "__pycache__")
+_EXCERPT = 100
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Fetched(Struct, frozen=True):
     """The skills of a source.
 
-    `source` (the path, or the URL without a password) and `ref` (the branch or tag) are used for later updates;
-    `commit` is empty for a folder. `broken` has an error message for each unreadable skill, by folder name.
+    `source` (the path, or the URL without a password) and `ref` (the branch, tag or commit) are used for later updates;
+    `commit` is empty for a folder. `paths` has the folder of each skill within the source, by name. `broken` has an
+    error message for each unreadable skill, by the name of its folder.
     """
 
     skills: tuple[Skill, ...]
@@ -43,68 +35,69 @@ class Fetched(Struct, frozen=True):
     ref: str = ""
     commit: str = ""
     broken: dict[str, str] = {}
+    paths: dict[str, str] = {}
 
 
-def is_url(source: str) -> bool:
-    """Whether a source is a Git URL rather than a folder."""
-    return bool(_URL.fullmatch(source) or _SCP.fullmatch(source))
+class Chosen(Struct, frozen=True):
+    """What `choose` makes of a source: the skills `ready` to be added, and the reasons against each of the others."""
+
+    ready: tuple[Skill, ...]
+    refused: dict[str, str]
 
 
-def fetch(source: str, *, say: Callable[[str], None], ref: str = "") -> Fetched:
-    """Reads all skills of a folder, or of a Git repository at its default branch or at the branch or tag `ref`.
+def fetch(source: str, *, say: Callable[[str], None], ref: str = "", prefer: Mapping[str, str] = _NONE) -> Fetched:
+    """Reads the skills of a source (`parse_source`), for a Git repository at its default branch or at `ref`.
 
-    Runs no code of the source. Raises `ConfigError` if the source is invalid or Git cannot fetch it.
+    `prefer` says which folder to take for a name that several skills have. Runs no code of the source. Raises
+    `ConfigError` if the source is invalid or Git cannot fetch it.
     """
-    if not is_url(source):
-        if ref:
-            raise ConfigError(f"--ref: {source} is a folder; a branch or tag is for a Git URL")
-        folder = Path(source).expanduser().absolute()
-        if not folder.is_dir():
-            raise ConfigError(f"{source}: no such folder, and no Git URL ({', '.join(_SCHEMES)})")
-        skills, broken = _skills(folder, source)
-        return Fetched(skills, str(folder), broken=broken)
-    with _clone(source, ref, say) as (folder, commit):
-        skills, broken = _skills(folder, shown_url(source))
-        return Fetched(skills, shown_url(source), ref, commit, broken)
+    wanted = parse_source(source, ref)
+    if not wanted.git:
+        return _read(Path(wanted.where), Fetched((), wanted.where), source, "", prefer)
+    with checkout(wanted, say) as (folder, found, commit):
+        origin = Fetched((), shown_url(found.where), found.ref, commit)
+        return _read(folder, origin, shown_url(source), found.path, prefer)
 
 
-def shown_url(source: str) -> str:
-    """Returns the URL without the password, and without the user name, which may be a token. The user name of an ssh
-    URL is kept, since it is part of the address."""
-    url = _URL.fullmatch(source)
-    if url is None or url["login"] is None:
-        return source
-    user = f"{url['login'].partition(':')[0]}@" if "ssh" in url["scheme"].lower() else ""
-    return f"{url['scheme']}://{user}{url['rest']}"
+def choose(fetched: Fetched, names: Sequence[str] = (), *, say: Callable[[str], None], force: bool = False) -> Chosen:
+    """Takes the named skills of a source, or all: with their source and original digest recorded, and without other
+    state. With `force`, also those with errors; `say` gets every warning, and every error that was overruled.
 
-
-def _for_git(source: str) -> str:
-    """Escapes `@` in the login of a URL; otherwise Git's messages would show part of a password as the host."""
-    url = _URL.fullmatch(source)
-    return f"{url['scheme']}://{url['login'].replace('@', '%40')}@{url['rest']}" if url and url["login"] else source
-
-
-def choose(fetched: Fetched, names: Sequence[str] = (), *, say: Callable[[str], None]) -> list[Skill]:
-    """Returns the named skills, or all, ready to be added to a library: with their source and original digest recorded,
-    and without other state. Reports warnings of `check_skill` through `say`.
-
-    Raises `ConfigError` for a name that the source does not have, and for skills with errors, naming the first of each.
+    Raises `ConfigError` for a name that the source does not have.
     """
     found = {skill.name: skill for skill in fetched.skills}
+    folders = {path.rpartition("/")[2]: name for name, path in fetched.paths.items()}
+    wanted = [name if name in found or name in fetched.broken else folders.get(name, name) for name in names]
     available = sorted([*found, *fetched.broken])
-    if missing := [name for name in names if name not in available]:
+    if missing := [name for name in wanted if name not in available]:
         raise ConfigError(f"{fetched.source}: has no {', '.join(missing)}; it has: {', '.join(available)}")
-    refused = []
-    for name in names or available:
-        problems = check_skill(found[name]) if name in found else ()
+    ready: list[Skill] = []
+    refused: dict[str, str] = {}
+    for name in dict.fromkeys(wanted or available):
+        if name not in found:
+            refused[name] = fetched.broken[name]
+            continue
+        problems = check_skill(found[name])
+        errors = [problem for problem in problems if problem.severity == "error"]
         for problem in problems:
             if problem.severity != "error":
                 say(f"warning: {name}/{problem}")
-        errors = [f"{name}/{problem}" for problem in problems if problem.severity == "error"]
-        refused += errors[:1] if name in found else [fetched.broken[name]]
-    if refused:
-        raise ConfigError(f"nothing was installed: {'; '.join(refused)}")
-    return [_installed(found[name], fetched) for name in names or available]
+            elif force:
+                say(f"flagged: {described(found[name], problem)}")
+        if errors and not force:
+            refused[name] = "; ".join(described(found[name], problem) for problem in errors)
+        else:
+            ready.append(_installed(found[name], fetched))
+    return Chosen(tuple(ready), refused)
+
+
+def described(skill: Skill, problem: Problem) -> str:
+    """Returns a problem with its file and line, and with the text of the line, for a person to judge."""
+    data = skill.text.encode() if problem.path == "SKILL.md" else skill.files.get(problem.path, b"")
+    lines = data.decode(errors="replace").split("\n")
+    line = " ".join(lines[problem.line - 1].split()) if 0 < problem.line <= len(lines) else ""
+    shown = line if len(line) <= _EXCERPT else f"{line[:_EXCERPT]}..."
+    return f"{skill.name}/{problem}{f' ({shown})' if shown else ''}"
 
 
 def source_of(skill: Skill) -> tuple[str, str] | None:
@@ -138,23 +131,36 @@ def newer(fetched: Fetched, mine: Iterable[Skill], *, edited: bool) -> list[str]
     return [name for name in current if name in available and available[name] != current[name]]
 
 
-def add(library: Library, skills: Sequence[Skill], *, replace: bool) -> Library:
-    """Adds `skills` to a library. Raises `ConfigError` for an existing name unless `replace` is set, and always if the
-    existing skill is pinned."""
-    for skill in skills:
-        before = library.skills.get(skill.name)
+def paths_of(skills: Iterable[Skill]) -> dict[str, str]:
+    """Returns the folder in its source of each installed skill, by name."""
+    return {skill.name: skill_format.mark(skill, "path") for skill in skills if skill_format.mark(skill, "path")}
+
+
+def taken(library: Library, names: Collection[str], *, replace: bool) -> dict[str, str]:
+    """Returns why skills of these names cannot be added: one that exists, unless `replace` is set, or a pinned one."""
+    refused = {}
+    for name in names:
+        before = library.skills.get(name)
         if before is not None and skill_format.pinned(before):
-            raise ConfigError(f"{skill.name}: is pinned; `hermes-lab skills unpin {skill.name}` first")
-        if before is not None and not replace:
-            raise ConfigError(f"{skill.name}: a skill of this name exists already; use --replace to replace it")
-        library = library.with_skill(skill)
-    return library
+            refused[name] = f"{name}: is pinned; `hermes-lab skills unpin {name}` first"
+        elif before is not None and not replace:
+            refused[name] = f"{name}: a skill of this name exists already; use --replace to replace it"
+    return refused
+
+
+def add(library: Library, skills: Sequence[Skill], *, replace: bool) -> Library:
+    """Adds `skills` to a library. Raises `ConfigError` for the names that are `taken`."""
+    if refused := taken(library, [skill.name for skill in skills], replace=replace):
+        raise ConfigError("; ".join(refused.values()))
+    return library.with_changes({skill.name: skill for skill in skills})
 
 
 def _installed(skill: Skill, fetched: Fetched) -> Skill:
     """Removes the marks of another library, except that a skill is compiled, and records the source and the digest."""
     here = {"origin": "installed", "source": fetched.source, "ref": fetched.ref, "commit": fetched.commit}
-    skill = skill_format.remarked(skill, {**here, "compiled": skill_format.compiled(skill)})
+    here["path"] = fetched.paths.get(skill.name, "")
+    plain = skill_format.canonical(skill) if list(skill_format.warnings(skill)) else skill
+    skill = skill_format.remarked(plain, {**here, "compiled": skill_format.compiled(skill)})
     return skill_format.marked(skill, installed=_digest(skill))
 
 
@@ -162,84 +168,55 @@ def _digest(skill: Skill) -> str:
     return Library([msgspec.structs.replace(skill, text=skill_format.shown(skill))]).snapshot
 
 
-def _skills(root: Path, source: str) -> tuple[tuple[Skill, ...], dict[str, str]]:
-    """Reads all skills below `root`; returns the valid ones, and an error message by folder name for the others."""
-    found: dict[str, Skill] = {}
+def _read(root: Path, origin: Fetched, source: str, path: str, prefer: Mapping[str, str]) -> Fetched:
+    """Reads the skills below `root` that `path` means: a folder, or the name of a skill or of its folder."""
+    found: dict[str, list[tuple[str, Skill]]] = {}
     broken: dict[str, str] = {}
-    for folder in skill_folders(root):
-        name = folder.name
-        if name in found or name in broken:
-            broken[name] = f"{source}: has two skills named {name!r}; give the folder of one of them"
-            continue
+    lost: set[str] = set()  # skills whose preferred folder is broken; another of that name is another skill
+    where = root / path if path else root
+    inside = path and where.resolve().is_relative_to(root.resolve()) and where.is_dir()
+    for folder in skill_folders(where if inside else root):
+        at = folder.relative_to(root).as_posix()
         try:
-            found[name] = load_skill(folder)
+            skill = read_skill(folder, own_name=True).skill
         except ConfigError as error:
-            broken[name] = str(error)
-    if not found and not broken:
-        raise ConfigError(f"{source}: has no skills (no SKILL.md in it or below it)")
-    return tuple(found[name] for name in sorted(found.keys() - broken)), broken
+            short = str(error).replace(f"{root}/", "") if origin.commit else str(error)
+            known = next((name for name, path in prefer.items() if path == at), "")
+            lost.add(known)
+            broken[known or skill_format.slug(folder.name) or folder.name] = short
+            continue
+        found.setdefault(skill.name, []).append(("" if at == "." else at, skill))
+    skills = {}
+    for name, places in found.items():
+        if name in lost:
+            continue
+        place = next((place for place in places if place[0] == prefer.get(name)), places[0])
+        if len({_digest(skill) for _, skill in places}) > 1 and place[0] != prefer.get(name):
+            paths = ", ".join(path for path, _ in places)
+            broken[name] = (
+                f"{source}: has {len(places)} skills named {name!r} ({paths}); give the folder of one of them"
+            )
+        else:
+            skills[name] = place
+    if path and not inside:
+        skills = {name: place for name, place in skills.items() if path in (name, place[0].rpartition("/")[2])}
+        broken = {name: why for name, why in broken.items() if name == path}
+    if not skills and not broken:
+        near = f"; it has: {', '.join(sorted(found))}" if found else ""
+        what = f"has no skill or folder {path!r}" if path else "has no skills (no SKILL.md in it or below it)"
+        raise ConfigError(f"{source}: {what}{near}")
+    return msgspec.structs.replace(
+        origin,
+        skills=tuple(skills[name][1] for name in sorted(skills)),
+        broken={name: why for name, why in broken.items() if name not in skills},
+        paths={name: place for name, (place, _) in skills.items()},
+    )
 
 
 def skill_folders(root: Path) -> Iterator[Path]:
-    """Yields `root` and the folders below it with a SKILL.md, except hidden ones, links, and folders inside a skill."""
+    """Yields `root` and the folders below it with a SKILL.md, except links, and folders inside a skill."""
     for at, folders, names in os.walk(root):
-        if "SKILL.md" in names:
+        if "SKILL.md" in names or "SKILL.md" in folders:
             folders.clear()
             yield Path(at)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-
-
-@contextmanager
-def _clone(url: str, ref: str, say: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
-    url = _for_git(url)
-    scheme = _URL.fullmatch(url)
-    if scheme and scheme["scheme"].lower() not in _SCHEMES:
-        raise ConfigError(f"{shown_url(url)}: {scheme['scheme']} URLs are not supported; use {', '.join(_SCHEMES)}")
-    if ref.startswith("-"):
-        raise ConfigError(f"--ref: {ref!r} is not a branch or tag")
-    with tempfile.TemporaryDirectory(prefix="hermes-hub-") as temporary:
-        folder = Path(temporary, "clone")
-        say(f"fetching {shown_url(url)}{f' at {ref}' if ref else ''} (git, the last commit only)")
-        at = [f"--branch={ref}"] if ref else []
-        how = ["--depth=1", "--single-branch", "--no-tags", "--no-recurse-submodules", "--template=", "--quiet"]
-        _git("clone", *how, *at, "--", url, str(folder), url=url)
-        commit = _git("-C", str(folder), "rev-parse", "HEAD", url=url).strip()
-        yield _named(folder), commit
-
-
-def _named(clone: Path) -> Path:
-    """If the repository itself is a skill, renames its folder to the name of the skill, as the standard requires."""
-    try:
-        name = read_name(clone)
-    except (OSError, ConfigError, ToolError):
-        return clone  # not a skill, or a broken one, which loading will report
-    return clone.rename(clone.with_name(name))
-
-
-def _git(*args: str, url: str) -> str:
-    settings = [part for setting in _QUIET_GIT for part in ("-c", setting)]
-    # Never prompt: nobody may be there to answer, and a repository could fake the prompt.
-    silent = {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "GIT_ALLOW_PROTOCOL": ":".join(_SCHEMES)}
-    environment = {"GIT_SSH_COMMAND": "ssh -oBatchMode=yes", **os.environ, **silent, "LC_ALL": "C"}
-    for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # set if this runs in a hook of another repository
-        environment.pop(variable, None)
-    try:
-        done = subprocess.run(
-            ["git", *settings, *args],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise ConfigError("git: not installed; give a folder instead of a URL") from None
-    except subprocess.TimeoutExpired:
-        raise ConfigError(f"{shown_url(url)}: git timed out after {_SECONDS} s") from None
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
-        why = next((line for line in lines if line.startswith(("fatal:", "ERROR:"))), lines[-1] if lines else "failed")
-        raise ConfigError(f"{shown_url(url)}: git: {why.replace(url, shown_url(url))}")
-    return done.stdout
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
