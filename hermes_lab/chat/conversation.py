@@ -147,13 +147,16 @@ class Conversation:
         """
         skills, length = self._toolbox.context.skills, self.session.length
         loaded = len(skills.loaded) if skills else 0
-        message, note = expand_typed(prompt, skills) if skills and not literal else Expanded(prompt)
-        if note:
-            self._say(note)
         self._typed[length] = prompt
         agent = self._agent()
         before = await self._processes()
         try:
+            expanded = Expanded(prompt)
+            if skills and not literal:
+                expanded = await expand_typed(prompt, skills, self._sandbox, self._config)
+            message = expanded.message
+            if expanded.note:
+                self._say(expanded.note)
             if self._knowledge and (block := await anyio.to_thread.run_sync(self._knowledge.recall, prompt)):
                 message = f"{block}\n\n{message}"
             stop = await agent.submit(message)

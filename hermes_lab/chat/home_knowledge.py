@@ -15,6 +15,7 @@ from hermes_lab.memory.notes_store import NotesStore
 from hermes_lab.memory.providers import GuardedProvider, open_provider
 from hermes_lab.memory.stores import open_memory
 from hermes_lab.memory.vector import VectorMemory
+from hermes_lab.skills.conditions import TERMINAL, Place
 from hermes_lab.skills.curator.upkeep import tend
 from hermes_lab.skills.learning.stats import Use
 from hermes_lab.skills.library import Library
@@ -39,8 +40,9 @@ class HomeKnowledge:
     """The knowledge of one Hermes home. All methods may block, and raise `ConfigError` and `InfraError` as their parts
     do."""
 
-    def __init__(self, home: Path, config: RunConfig) -> None:
+    def __init__(self, home: Path, config: RunConfig, place: Place = TERMINAL) -> None:
         self._home = home
+        self._place = place
         self._config = config
         self._store = store_in(_library_folder(config.skills.library) if config.skills.library else home / "skills")
         self._notes = NotesStore(home, config.memory)
@@ -61,7 +63,7 @@ class HomeKnowledge:
 
     def library(self) -> Library:
         """The current skills. Listed ones are also indexed for recall."""
-        library = self._store.load()
+        library = self._store.load().at(self._place)
         if self._memory:
             remember_library(self._memory, library, at=datetime.now(UTC))
         return library
@@ -74,7 +76,8 @@ class HomeKnowledge:
         """A session's views of `library` and of the notes."""
 
         def commit_skills(edits: Sequence[SkillEdit], origin: Origin) -> tuple[Library, list[SkillWrite]]:
-            return self._store.commit(edits, origin, episode=session, model=model)
+            after, writes = self._store.commit(edits, origin, episode=session, model=model)
+            return after.at(self._place), writes
 
         def commit_note(edit: NotesEdit, origin: Origin) -> tuple[Notes, MemoryWrite | None]:
             return self._notes.commit(edit, origin, episode=session, model=model)

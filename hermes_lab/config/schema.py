@@ -283,6 +283,9 @@ class SkillsConfig(Section):
     """The initial skill library, a folder; empty: no skills. `run` and `experiment` only read it, and also accept
     references such as RUN:LANE (`hermes-lab skills`). `chat` writes to it; empty there means the library of the Hermes
     home."""
+    inline_shell: Literal["isolated", "always", "off"] = "isolated"
+    """Whether commands in a skill, such as !`git status`, run when it is loaded by /skill-name; their output takes
+    their place. `isolated`: only in a sandbox that isolates. `always`: also with backend `local`, on your machine."""
     max_listed: Annotated[int, Field(ge=0)] = 200
     """Maximum number of skills listed in a prompt. From a larger library, those most similar to the task are listed (in
     `chat`, which has no task yet, the first by name); `skills_list` shows the others."""

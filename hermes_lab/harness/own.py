@@ -92,7 +92,9 @@ class OwnWorker:
     async def submit(self, prompt: str) -> StopReason:
         """See `Worker.submit`. The task's prompt may start with a skill's slash command."""
         first = len(self._agent.messages) == 1
-        return await self._agent.submit(expand(prompt, self._skills) if first else prompt)
+        if first:
+            prompt = await expand(prompt, self._skills, self._assignment.sandbox, self._config)
+        return await self._agent.submit(prompt)
 
     def trajectory(self, stop: StopReason) -> Trajectory:
         """See `Worker.trajectory`."""

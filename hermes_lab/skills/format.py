@@ -5,7 +5,6 @@ skills is therefore self-contained and can be shared as is. The agent does not s
 """
 
 import re
-import sys
 import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, cast
@@ -33,7 +32,6 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _UNNAMED = re.compile(r"[^a-z0-9]+")
 _OURS = "hermes-"
 _FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
-_PLATFORM = {"linux": "linux", "darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
 
 
 def render(name: str, description: str, body: str, **ours: str) -> str:
@@ -223,19 +221,6 @@ def origin(skill: Skill) -> Origin:
 def compiled(skill: Skill) -> str:
     """Returns NAME for a compiled skill, whose function in `scripts/NAME.py` is a tool of that name; otherwise ""."""
     return mark(skill, "compiled")
-
-
-def for_here(skill: Skill) -> bool:
-    """Whether the skill supports this platform; `metadata` may restrict `platforms`, such as `linux, macos`."""
-    if "platforms" not in skill.text:
-        return True
-    platforms = words(fields(skill).get("platforms") or _metadata(fields(skill)).get("platforms"))
-    return not platforms or _PLATFORM in platforms
-
-
-def listed(skill: Skill) -> bool:
-    """Whether prompts list the skill."""
-    return state(skill) in ("active", "stale") and for_here(skill)
 
 
 def mark(skill: Skill, key: str) -> str:

@@ -15,6 +15,7 @@ import msgspec
 from hermes_lab.durable import sync_folder
 from hermes_lab.errors import ConfigError
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.conditions import Place, listed
 from hermes_lab.skills.storage.folder import Transfer, files_of, read_skill, skill_folders
 from hermes_lab.types import Skill, SkillWrite
 
@@ -31,6 +32,7 @@ class Library:
 
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
         self.skills: Mapping[str, Skill] = MappingProxyType({s.name: s for s in sorted(skills, key=lambda s: s.name)})
+        self.place: Place | None = None
         self._facts: dict[str, _Facts] = {}
 
     def __getstate__(self) -> tuple[list[Skill], dict[str, _Facts]]:
@@ -39,6 +41,7 @@ class Library:
 
     def __setstate__(self, state: tuple[list[Skill], dict[str, _Facts]]) -> None:
         skills, self._facts = state
+        self.place = None  # only batches send libraries to other processes
         self.skills = MappingProxyType({skill.name: skill for skill in skills})
 
     @cached_property
@@ -53,8 +56,19 @@ class Library:
 
     @cached_property
     def listed(self) -> Mapping[str, Skill]:
-        """The skills that prompts list."""
-        return MappingProxyType({name: skill for name, skill in self.skills.items() if self._facts_of(skill).listed})
+        """The skills that prompts list: for a batch those without conditions on a chat, else those for its `place`."""
+        place = self.place
+
+        def shown(skill: Skill) -> bool:
+            return self._facts_of(skill).listed or (place is not None and listed(skill, place))
+
+        return MappingProxyType({name: skill for name, skill in self.skills.items() if shown(skill)})
+
+    def at(self, place: Place) -> "Library":
+        """Returns this library as a chat at this place lists it; its content and snapshot are the same."""
+        there = self.with_changes({})
+        there.place = place
+        return there
 
     def with_skill(self, skill: Skill) -> "Library":
         """Returns this library with one skill added or replaced."""
@@ -67,6 +81,7 @@ class Library:
     def with_changes(self, changes: Mapping[str, Skill | None]) -> "Library":
         """Returns this library with skills added or replaced; None removes a skill."""
         changed = Library(skill for skill in {**self.skills, **changes}.values() if skill is not None)
+        changed.place = self.place
         changed._facts = {name: facts for name, facts in self._facts.items() if name not in changes}
         return changed
 
@@ -132,7 +147,7 @@ class Library:
 
     def _facts_of(self, skill: Skill) -> _Facts:
         if (facts := self._facts.get(skill.name)) is None:
-            facts = self._facts[skill.name] = _Facts(_digest(skill), skill_format.listed(skill))
+            facts = self._facts[skill.name] = _Facts(_digest(skill), listed(skill))
         return facts
 
 

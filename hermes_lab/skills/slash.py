@@ -1,10 +1,17 @@
-"""Expands `/skill-name request` to a message that contains the skill."""
+"""Expands `/skill-name arguments` to a message that contains the skill.
+
+Arguments take their places in the skill, and its commands run in the sandbox (`hermes_lab.skills.snippets`).
+"""
 
 import re
 from typing import NamedTuple
 
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.protocols import Sandbox
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.compiled.install import install_skill
 from hermes_lab.skills.session import SkillSession
+from hermes_lab.skills.snippets import arguments_of, expanded
 from hermes_lab.types import Skill
 
 _SLASH = re.compile(r"/(?P<name>[\w-]+)(?:\s+(?P<rest>.*))?", re.DOTALL)
@@ -17,15 +24,21 @@ class Expanded(NamedTuple):
     note: str = ""
 
 
-def expand(prompt: str, skills: SkillSession) -> str:
+def snippet_sandbox(sandbox: Sandbox, config: RunConfig) -> Sandbox | None:
+    """Returns the sandbox if a skill's commands may run in it by `skills.inline_shell`; otherwise None."""
+    mode, isolated = config.skills.inline_shell, config.sandbox.backend != "local"
+    return sandbox if mode == "always" or (mode == "isolated" and isolated) else None
+
+
+async def expand(prompt: str, skills: SkillSession, sandbox: Sandbox, config: RunConfig) -> str:
     """Expands a task's prompt if it starts with `/` and the exact name of a skill."""
     match = _SLASH.fullmatch(prompt.strip())
     if match is None or match["name"] not in skills.library.skills:
         return prompt
-    return _message(skills.view(match["name"]), match["rest"])
+    return (await _expanded(skills.view(match["name"]), match["rest"], sandbox, config)).message
 
 
-def expand_typed(prompt: str, skills: SkillSession) -> Expanded:
+async def expand_typed(prompt: str, skills: SkillSession, sandbox: Sandbox, config: RunConfig) -> Expanded:
     """As `expand`, for a message typed by the user, who is told what was loaded."""
     match = _SLASH.fullmatch(prompt.strip())
     if match is None or match["name"] not in skills.library.skills:
@@ -34,9 +47,15 @@ def expand_typed(prompt: str, skills: SkillSession) -> Expanded:
     note = f"loaded the skill {skill.name}"
     if skill_format.state(skill) == "archived":
         note += ", which is archived"
-    return Expanded(_message(skill, match["rest"]), note)
+    message, more = await _expanded(skill, match["rest"], sandbox, config)
+    return Expanded(message, "; ".join(filter(None, (note, more))))
 
 
-def _message(skill: Skill, rest: str | None) -> str:
-    request = (rest or "").strip() or "Do what the skill is for."
-    return f"Follow the skill {skill.name}:\n\n<skill>\n{skill_format.shown(skill)}</skill>\n\n{request}"
+async def _expanded(skill: Skill, rest: str | None, sandbox: Sandbox, config: RunConfig) -> Expanded:
+    arguments = arguments_of(skill, (rest or "").strip())
+    folder = await install_skill(skill, sandbox) if skill.files else f"{sandbox.seen_skills}/{skill.name}"
+    result = await expanded(skill, arguments, folder, snippet_sandbox(sandbox, config))
+    request = arguments.text if not result.filled else ""
+    files = f"The files of the skill are in {folder}: {', '.join(sorted(skill.files))}\n\n" if skill.files else ""
+    last = request or "Do what the skill is for."
+    return Expanded(f"Follow the skill {skill.name}:\n\n<skill>\n{result.text}</skill>\n\n{files}{last}", result.note)

@@ -32,7 +32,7 @@ def compiled_tools(library: Library) -> Mapping[str, Tool]:
         found = {}
         for skill in library.skills.values():
             name = skill_format.compiled(skill)
-            if name and name not in known_tools() and skill_format.listed(skill):
+            if name and name not in known_tools() and skill.name in library.listed:
                 try:
                     found[name] = _tool(skill.name, name, skill.files.get(f"scripts/{name}.py", b"").decode())
                 except (ToolError, UnicodeDecodeError) as error:
@@ -86,7 +86,7 @@ async def _call(ctx: ToolContext, name: str, function: str, arguments: dict[str,
 def _current(ctx: ToolContext, name: str) -> Skill:
     """Returns the current version of the skill, which may have changed during the session, and counts a load."""
     skill = ctx.skills.library.skills.get(name) if ctx.skills else None
-    if ctx.skills is None or skill is None or not skill_format.listed(skill):
+    if ctx.skills is None or skill is None or name not in ctx.skills.library.listed:
         raise ToolError(f"the skill {name!r} is gone")
     ctx.skills.loaded.append(name)
     return skill

@@ -3,7 +3,8 @@
 from typing import Any
 
 from hermes_lab.errors import ToolError
-from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.conditions import why_not_listed
+from hermes_lab.skills.library import Library
 from hermes_lab.tools.registry import ToolContext, tool
 from hermes_lab.tools.skill_view import can_show_skills
 from hermes_lab.types import Skill
@@ -15,11 +16,11 @@ async def skills_list(ctx: ToolContext) -> dict[str, Any]:
     if ctx.skills is None:
         raise ToolError("there is no skill library here")
     library = ctx.skills.library
-    return {"skills": [_row(skill, listed=name in library.listed) for name, skill in library.skills.items()]}
+    return {"skills": [_row(library, skill) for skill in library.skills.values()]}
 
 
-def _row(skill: Skill, *, listed: bool) -> dict[str, str]:
+def _row(library: Library, skill: Skill) -> dict[str, str]:
     row = {"name": skill.name, "description": skill.description}
-    if listed:
+    if skill.name in library.listed:
         return row
-    return {**row, "state": skill_format.state(skill) if skill_format.for_here(skill) else "for another platform"}
+    return {**row, "state": why_not_listed(skill, library.place)}
