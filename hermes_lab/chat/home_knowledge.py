@@ -20,6 +20,7 @@ from hermes_lab.skills.curator.upkeep import tend
 from hermes_lab.skills.learning.stats import Use
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
+from hermes_lab.skills.storage.bundled import is_synced, sync
 from hermes_lab.skills.storage.run_paths import store_in
 from hermes_lab.types import MemoryWrite, Message, SkillEdit, SkillWrite
 from hermes_lab.types.skill import Origin
@@ -60,6 +61,14 @@ class HomeKnowledge:
             return ""
         lines = [f"{len(names)} {state}: {', '.join(names)}" for state, names in named.items()]
         return f"skills {'; '.join(lines)}; `hermes-lab skills restore NAME` makes one active again"
+
+    def sync_bundled(self) -> str:
+        """Brings the home's own skills up to date with those of the package. Returns a message for the user, or ""."""
+        if self._config.skills.library or not self._config.skills.bundled or is_synced(self._store):
+            return ""
+        done = sync(self._store)
+        named = [*done.added, *done.updated]
+        return f"bundled skills, now among yours: {', '.join(named)}" if named else ""
 
     def library(self) -> Library:
         """The current skills. Listed ones are also indexed for recall."""

@@ -286,6 +286,9 @@ class SkillsConfig(Section):
     inline_shell: Literal["isolated", "always", "off"] = "isolated"
     """Whether commands in a skill, such as !`git status`, run when it is loaded by /skill-name; their output takes
     their place. `isolated`: only in a sandbox that isolates. `always`: also with backend `local`, on your machine."""
+    bundled: bool = True
+    """`chat` only: an interactive chat adds the skills of this package to those of the Hermes home, at its first start
+    and after an upgrade (`hermes-lab skills sync`)."""
     max_listed: Annotated[int, Field(ge=0)] = 200
     """Maximum number of skills listed in a prompt. From a larger library, those most similar to the task are listed (in
     `chat`, which has no task yet, the first by name); `skills_list` shows the others."""

@@ -49,6 +49,8 @@ async def run_chat(
         from hermes_lab.runners.chat.screen import Screen
 
         screen = Screen(hermes_home() / "chat_history", json=asked.json)
+        if note := await anyio.to_thread.run_sync(knowledge.sync_bundled):
+            screen.note(note)
         async with open_chat(config, knowledge, store, screen, _KEY) as chat:
             await _enter(chat, stored, asked, screen)
             if shown := last_turns(chat.conversation):

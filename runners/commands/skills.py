@@ -100,3 +100,9 @@ def register(app: typer.Typer) -> None:
         "update",
         help="Update installed skills from their source.\n\nhermes-lab skills update pdf-forms",
     )(installing.update)
+    group.command(
+        "sync",
+        help="Add the skills that come with this package to your own, and update those that you have not changed. An "
+        "interactive chat does this at its first start (skills.bundled).\n\n"
+        "hermes-lab skills sync\n\nhermes-lab skills sync debugging --replace   (as it comes with the package)",
+    )(installing.sync)

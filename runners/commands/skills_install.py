@@ -1,8 +1,9 @@
-"""`skills`: commands that bring skills from elsewhere: inspect, install, update."""
+"""`skills`: commands that bring skills from elsewhere: inspect, install, update, sync."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from hermes_lab.errors import ConfigError
@@ -15,7 +16,7 @@ from hermes_lab.runners.engine.libraries import check_skill_name, find_store
 from hermes_lab.runners.tables import counted, printable, table
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.compiled.validate import check_skill
-from hermes_lab.skills.storage import hub
+from hermes_lab.skills.storage import bundled, hub
 from hermes_lab.skills.storage.sources import FORMS
 from hermes_lab.types import Skill
 
@@ -141,6 +142,33 @@ def update(
     change(store, lambda now: hub.add(now, ready, replace=True), "installed", reason, json, quiet, more=more)
     _tell(refused, "not updated", json)
     return 1 if refused else 0
+
+
+def sync(
+    skills: MaybeNames = None,
+    library: In = "",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Also replace skills with local changes, which are lost.")
+    ] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """`hermes-lab skills sync`."""
+    done = bundled.sync(find_store(library), skills or (), replace=replace)
+    if json:
+        print_json({"library": library, **msgspec.structs.asdict(done)})
+        return
+    if quiet:
+        return
+    for what, names in (("added", done.added), ("updated", done.updated)):
+        if names:
+            output.say(f"{what}: {', '.join(names)}")
+    for name, why in done.kept.items():
+        output.say(f"kept: {name} {why}")
+    if done.change.before != done.change.after:
+        output.say(f"undo with: hermes-lab skills restore --snapshot {done.change.before}")
+    else:
+        output.say("nothing changed: already up to date")
 
 
 def _choose(

@@ -27,6 +27,7 @@ COMMANDS = (
     *("list", "show", "search", "history", "diff", "health", "pin", "unpin", "archive", "restore", "curate", "install"),
     "update",
     "inspect",
+    "sync",
 )
 
 

@@ -117,7 +117,7 @@ def sources(skills: Iterable[Skill]) -> dict[tuple[str, str], list[Skill]]:
 
 def edited(skill: Skill) -> bool:
     """Whether an installed skill was changed since it was installed; its state and pin do not count."""
-    return _digest(skill) != skill_format.mark(skill, "installed")
+    return digest(skill) != skill_format.mark(skill, "installed")
 
 
 def newer(fetched: Fetched, mine: Iterable[Skill], *, edited: bool) -> list[str]:
@@ -126,8 +126,8 @@ def newer(fetched: Fetched, mine: Iterable[Skill], *, edited: bool) -> list[str]
     With `edited`, this also includes skills that differ from the source because they were changed locally. Skills that
     the source no longer has are left out.
     """
-    available = {skill.name: _digest(_installed(skill, fetched)) for skill in fetched.skills} | fetched.broken
-    current = {skill.name: _digest(skill) if edited else skill_format.mark(skill, "installed") for skill in mine}
+    available = {skill.name: digest(_installed(skill, fetched)) for skill in fetched.skills} | fetched.broken
+    current = {skill.name: digest(skill) if edited else skill_format.mark(skill, "installed") for skill in mine}
     return [name for name in current if name in available and available[name] != current[name]]
 
 
@@ -161,10 +161,11 @@ def _installed(skill: Skill, fetched: Fetched) -> Skill:
     here["path"] = fetched.paths.get(skill.name, "")
     plain = skill_format.canonical(skill) if list(skill_format.warnings(skill)) else skill
     skill = skill_format.remarked(plain, {**here, "compiled": skill_format.compiled(skill)})
-    return skill_format.marked(skill, installed=_digest(skill))
+    return skill_format.marked(skill, installed=digest(skill))
 
 
-def _digest(skill: Skill) -> str:
+def digest(skill: Skill) -> str:
+    """Returns the digest of a skill and its files, without what the lab records about it."""
     return Library([msgspec.structs.replace(skill, text=skill_format.shown(skill))]).snapshot
 
 
@@ -191,7 +192,7 @@ def _read(root: Path, origin: Fetched, source: str, path: str, prefer: Mapping[s
         if name in lost:
             continue
         place = next((place for place in places if place[0] == prefer.get(name)), places[0])
-        if len({_digest(skill) for _, skill in places}) > 1 and place[0] != prefer.get(name):
+        if len({digest(skill) for _, skill in places}) > 1 and place[0] != prefer.get(name):
             paths = ", ".join(path for path, _ in places)
             broken[name] = (
                 f"{source}: has {len(places)} skills named {name!r} ({paths}); give the folder of one of them"
