@@ -286,6 +286,9 @@ class SkillsConfig(Section):
     inline_shell: Literal["isolated", "always", "off"] = "isolated"
     """Whether commands in a skill, such as !`git status`, run when it is loaded by /skill-name; their output takes
     their place. `isolated`: only in a sandbox that isolates. `always`: also with backend `local`, on your machine."""
+    sources: tuple[str, ...] = ("anthropics/skills", "openai/skills")
+    """Where `hermes-lab skills search` looks for skills to install: folders, USER/REPO or Git URLs. Nothing is fetched
+    before `--refresh`."""
     bundled: bool = True
     """`chat` only: an interactive chat adds the skills of this package to those of the Hermes home, at its first start
     and after an upgrade (`hermes-lab skills sync`)."""

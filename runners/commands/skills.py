@@ -26,8 +26,10 @@ def register(app: typer.Typer) -> None:
     )(look.show)
     group.command(
         "search",
-        help="Search skills by meaning, best match first.\n\n"
-        "hermes-lab skills search 'totals of a fleet in miles' -n 3",
+        help="Search your skills, and those that can be installed from skills.sources, by meaning. Only --refresh uses "
+        "the network.\n\n"
+        "hermes-lab skills search 'totals of a fleet in miles' -n 3\n\n"
+        "hermes-lab skills search 'fill in a PDF form' --refresh",
     )(look.search)
     group.command(
         "history",

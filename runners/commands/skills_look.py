@@ -1,18 +1,21 @@
 """`skills`: read-only commands: list, show, search, history, diff."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_history
 from hermes_lab.runners.engine.libraries import FORMS, LibraryRef, check_skill_name, find, home_skills, nested_libraries
 from hermes_lab.runners.tables import counted, interval, printable, solved, table
+from hermes_lab.sessions import hermes_home
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.storage import catalog
 from hermes_lab.skills.storage.diff import diff as differences
 from hermes_lab.skills.storage.history import Change
 from hermes_lab.skills.storage.index import Entry
@@ -72,21 +75,56 @@ def search(
     query: Annotated[str, typer.Argument(help="What the skill should be about.", show_default=False)],
     library: In = "",
     limit: Annotated[int, typer.Option("--limit", "-n", help="Maximum number of results.", min=1)] = 5,
+    refresh: Annotated[bool, typer.Option("--refresh", help="First fetch what skills.sources have now.")] = False,
+    config: options.Config = None,
     json: options.Json = False,
-) -> None:
-    """`hermes-lab skills search`."""
+) -> int:
+    """`hermes-lab skills search`. Exits 1 if a source cannot be fetched."""
     ref = find(library)
+    sources = load_config(config or []).skills.sources if refresh or not library else ()
+    found, failed = _catalogs(sources, refresh=refresh, say=output.say_nothing if json else output.say)
     with ref.index() as index:
         hits = index.search(query, limit)
+    offers = [hit for hit in catalog.search(query, found, limit) if hit.offer.name not in ref.library.skills]
     if json:
-        print_json({"library": ref.name, "hits": [{"score": hit.score, **report(hit.entry)} for hit in hits]})
-        return
+        rows = [{"score": hit.score, **msgspec.structs.asdict(hit.offer)} for hit in offers]
+        report_ = {"library": ref.name, "hits": [{"score": hit.score, **report(hit.entry)} for hit in hits]}
+        print_json({**report_, "available": rows, "failed": failed})
+        return 1 if failed else 0
     for line in table(
         ("SCORE", "NAME", "STATE", "DESCRIPTION"),
         [(f"{hit.score:.2f}", hit.entry.name, hit.entry.state, hit.entry.description) for hit in hits],
     ):
         typer.echo(line)
+    if offers:
+        typer.echo("\navailable, with hermes-lab skills install:")
+        rows_ = [(f"{hit.score:.2f}", hit.offer.name, hit.offer.install, hit.offer.description) for hit in offers]
+        for line in table(("SCORE", "NAME", "INSTALL", "DESCRIPTION"), rows_):
+            typer.echo(line)
     left_out(ref)
+    for why in failed:
+        output.say(f"not searched: {printable(why)}")
+    if unknown := [source for source in sources if not refresh and catalog.cached(source, hermes_home()) is None]:
+        output.say(f"not fetched yet: {', '.join(unknown)}; --refresh searches there, too")
+    return 1 if failed else 0
+
+
+def _catalogs(
+    sources: Iterable[str], *, refresh: bool, say: Callable[[str], None]
+) -> tuple[list[catalog.Catalog], list[str]]:
+    """The catalogs of the sources, fetched or as they were, and why others are not there."""
+    found, failed = [], []
+    for source in sources:
+        try:
+            known = (
+                catalog.refresh(source, hermes_home(), say=say) if refresh else catalog.cached(source, hermes_home())
+            )
+        except ConfigError as error:
+            failed.append(f"{source}: {error}")
+            known = catalog.cached(source, hermes_home())
+        if known is not None:
+            found.append(known)
+    return found, failed
 
 
 def history(

@@ -537,3 +537,35 @@ def test_an_empty_home_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_every_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     skills(command, "--help")
     assert f"hermes-lab skills {command}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_search_finds_what_the_sources_have_and_fetches_only_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], printed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = tmp_path / "host" / "user" / "repo.git"
+    host.mkdir(parents=True)
+    (host / "skills").mkdir()
+    save_skill(skill("pdf-forms", "Fill in a form."), host / "skills" / "pdf-forms")
+    save_skill(skill("fleet"), host / "skills" / "fleet")
+    commit(host)
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.{(tmp_path / 'host').as_uri()}/.insteadOf")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "https://github.com/")
+    sources = ("-c", "skills.sources=[user/repo]")
+    skills("search", "forms in PDF", *sources)
+    out, err = capsys.readouterr()
+    assert "pdf-forms" not in out
+    assert "not fetched yet: user/repo; --refresh searches there, too" in err
+    skills("search", "forms in PDF", *sources, "--refresh")
+    out, err = capsys.readouterr()
+    assert "fetching https://github.com/user/repo.git" in err
+    assert out.splitlines()[-1].split()[1:3] == ["pdf-forms", "user/repo/skills/pdf-forms"]
+    assert out.count("fleet") == 2, "what is installed is not offered"
+    subprocess.run(["rm", "-r", str(host)], check=True)
+    (offer,) = printed("search", "forms in PDF", *sources)["available"]
+    assert (offer["name"], offer["install"]) == ("pdf-forms", "user/repo/skills/pdf-forms")
+    args = ["skills", "search", "forms", *sources, "--refresh"]
+    assert app(args, standalone_mode=False) == 1
+    out, err = capsys.readouterr()
+    assert "pdf-forms" in out
+    assert "not searched: user/repo: https://github.com/user/repo.git: git: fatal" in err

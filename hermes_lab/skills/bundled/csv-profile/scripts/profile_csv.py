@@ -1,6 +1,7 @@
 """Prints a profile of a CSV file: its columns, and what is odd about it. Use: profile_csv.py FILE"""
 
 import csv
+import io
 import sys
 from collections import Counter
 
@@ -50,11 +51,9 @@ def main() -> None:
     """Reads the file and prints its profile."""
     with open(sys.argv[1], newline="", encoding="utf-8-sig", errors="replace") as file:
         text = file.read()
-    try:
-        dialect = csv.Sniffer().sniff(text[:10000], delimiters=",;\t|")
-    except csv.Error:
-        dialect = csv.excel
-    lines, remarks = profile([row for row in csv.reader(text.splitlines(keepends=True), dialect) if row])
+    header = text.partition("\n")[0]
+    delimiter = max(",;\t|", key=header.count)
+    lines, remarks = profile([row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row])
     table = [COLUMNS, *lines]
     widths = [max(len(row[at]) for row in table) for at in range(len(COLUMNS))]
     for row in table:

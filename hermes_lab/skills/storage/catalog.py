@@ -1,0 +1,90 @@
+"""Catalogs of sources: names and descriptions of skills that can be installed, kept in the Hermes home for search."""
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from hermes_lab.errors import InfraError
+from hermes_lab.skills.storage import hub
+from hermes_lab.skills.storage.sources import shown_url
+
+
+class Offer(Struct, frozen=True):
+    """A skill that can be installed, and what `skills install` has to be given for that."""
+
+    name: str
+    description: str
+    install: str
+
+
+class Catalog(Struct, frozen=True):
+    """The skills of a source at a commit, as fetched `at` a time (ISO 8601)."""
+
+    source: str
+    commit: str
+    at: str
+    offers: tuple[Offer, ...]
+
+
+class OfferHit(NamedTuple):
+    """A result of a search: the cosine of the query and of name and description."""
+
+    score: float
+    offer: Offer
+
+
+def refresh(source: str, home: Path, *, say: Callable[[str], None]) -> Catalog:
+    """Fetches a source and keeps its catalog. Raises `ConfigError` as `hub.fetch`, and `InfraError`."""
+    fetched = hub.fetch(source, say=say)
+    short = re.fullmatch(r"[\w-]+/[\w./-]+", source) and fetched.commit
+    offers = tuple(
+        Offer(skill.name, skill.description, _install(source, skill.name, fetched.paths[skill.name], short=bool(short)))
+        for skill in fetched.skills
+    )
+    catalog = Catalog(shown_url(source), fetched.commit, datetime.now(UTC).isoformat(), offers)
+    path = _path(source, home)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(msgspec.json.encode(catalog))
+        temporary.replace(path)
+    except OSError as error:
+        raise InfraError(f"{path}: {error.strerror}") from error
+    return catalog
+
+
+def cached(source: str, home: Path) -> Catalog | None:
+    """The catalog as last fetched; None if it never was. Uses no network."""
+    with suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(_path(source, home).read_bytes(), type=Catalog)
+    return None
+
+
+def search(query: str, catalogs: Iterable[Catalog], k: int) -> list[OfferHit]:
+    """The `k` offers that are most similar to `query`, best first."""
+    import numpy as np
+
+    from hermes_lab.memory.embed import embed
+
+    offers = [offer for catalog in catalogs for offer in catalog.offers]
+    if not offers:
+        return []
+    scores = embed([f"{offer.name}: {offer.description}" for offer in offers]) @ embed([query])[0]
+    return [OfferHit(float(scores[at]), offers[at]) for at in np.argsort(-scores, kind="stable")[:k]]
+
+
+def _install(source: str, name: str, path: str, *, short: bool) -> str:
+    repository = "/".join(source.split("/")[:2])
+    return f"{repository}/{path}" if short and path else f"{shown_url(source)} {name}"
+
+
+def _path(source: str, home: Path) -> Path:
+    return home / "cache" / "skills" / f"{hashlib.sha256(source.encode()).hexdigest()[:16]}.json"
