@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 _IS = r"(is|are|was|were)"
@@ -117,9 +118,6 @@ _CLAIMS = {
         r"on (mon|tues|wednes|thurs|fri|satur|sun)day,? (the \w+|i|we|it) (\w+ed|was|were|had|sent|told|gave)",
     ),
 }
-_FORBIDDEN = {
-    kind: [re.compile(rf"(?<!\w)({claim})\b", re.IGNORECASE) for claim in claims] for kind, claims in _CLAIMS.items()
-}
 _FIXABLE = frozenset({"a missing program", "a missing credential", "a passing failure"})
 """Kinds that a skill may record together with a remedy."""
 _CONDITION = re.compile(r"\b(if|when|whenever|where|unless|in case|until|before)\b", re.IGNORECASE)
@@ -156,15 +154,21 @@ def objection(text: str) -> Objection | None:
         if is_code:
             continue
         after = sentences[index + 1][0] if index + 1 < len(sentences) else ""
-        for kind in _FORBIDDEN:
+        for kind in _CLAIMS:
             if _claims(kind, sentence, after):
                 return Objection(kind, sentence)
     return None
 
 
+@cache
+def _forbidden(kind: str) -> list[re.Pattern[str]]:
+    """The patterns of a kind, compiled on first use, since every command imports this module."""
+    return [re.compile(rf"(?<!\w)({claim})\b", re.IGNORECASE) for claim in _CLAIMS[kind]]
+
+
 def _claims(kind: str, sentence: str, after: str) -> bool:
     """Whether the sentence makes a claim of this kind that is not part of a rule."""
-    found = [match for pattern in _FORBIDDEN[kind] for match in pattern.finditer(sentence)]
+    found = [match for pattern in _forbidden(kind) for match in pattern.finditer(sentence)]
     if kind not in _FIXABLE or not found:
         return bool(found)
     if _REMEDY.search(after):
