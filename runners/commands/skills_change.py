@@ -26,6 +26,7 @@ from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.curator import curate as curator
 from hermes_lab.skills.curator import merged_skill, upkeep
 from hermes_lab.skills.library import Library
+from hermes_lab.skills.storage.history import Change
 from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import Skill
 from hermes_lab.types.skill import Origin
@@ -153,14 +154,22 @@ def change(
     quiet: bool,
     *,
     over_broken: bool = False,
-    more: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
-    """Makes a change under the store's lock and prints how to undo it; `more` is added to the JSON."""
+    """Makes a change under the store's lock and prints how to undo it."""
     made = store.change(make, origin=origin, reason=reason, over_broken=over_broken)
+    show_change(store, made, json=json, quiet=quiet)
+
+
+def show_change(
+    store: SkillStore, made: Change, *, json: bool, quiet: bool, more: Mapping[str, object] = MappingProxyType({})
+) -> None:
+    """Prints what was changed, and how to undo it; `more` is added to the JSON."""
     if json:
-        print_json({"library": str(store.root), "before": made.before, "after": made.after, "reason": reason, **more})
+        print_json(
+            {"library": str(store.root), "before": made.before, "after": made.after, "reason": made.reason, **more}
+        )
     elif not quiet and made.before == made.after:
         output.say("nothing changed: already in this state")
     elif not quiet:
         where = "" if store.root == home_skills() else f" --in {shlex.quote(str(store.root))}"
-        output.say(f"{reason}; undo with: hermes-lab skills restore --snapshot {made.before}{where}")
+        output.say(f"{made.reason}; undo with: hermes-lab skills restore --snapshot {made.before}{where}")

@@ -1,6 +1,6 @@
 """`skills`: commands that bring skills from elsewhere: inspect, install, update, sync."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -9,15 +9,17 @@ import typer
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.commands.skills_change import MaybeNames, change
+from hermes_lab.runners.commands.skills_change import MaybeNames, show_change
 from hermes_lab.runners.commands.skills_look import In, print_json
-from hermes_lab.runners.engine import skill_tests
-from hermes_lab.runners.engine.libraries import check_skill_name, find_store
+from hermes_lab.runners.engine import skill_install
+from hermes_lab.runners.engine.libraries import find_store
+from hermes_lab.runners.engine.skill_install import Installed
 from hermes_lab.runners.tables import counted, printable, table
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.compiled.validate import check_skill
 from hermes_lab.skills.storage import bundled, hub
 from hermes_lab.skills.storage.sources import FORMS
+from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import Skill
 
 Source = Annotated[str, typer.Argument(help=f"{FORMS[0].upper()}{FORMS[1:]}.", show_default=False)]
@@ -73,22 +75,12 @@ def install(
     quiet: options.Quiet = False,
 ) -> int:
     """`hermes-lab skills install`. Exits 1 if a skill that was named is not installed."""
-    store = find_store(library)
-    say = output.say_nothing if quiet or json else output.say
-    fetched = hub.fetch(source, say=say, ref=ref)
-    chosen, findings = _choose(fetched, skills or (), force, say, quiet=quiet or json)
-    refused = chosen.refused | hub.taken(store.load(), [skill.name for skill in chosen.ready], replace=replace)
-    ready = [skill for skill in chosen.ready if skill.name not in refused]
-    if not no_tests:
-        ready, refused = _tested(ready, refused)
-    if not ready:
-        raise ConfigError(f"nothing was installed: {_reasons(refused)}")
-    commit = f" at {fetched.commit[:12]}" if fetched.commit else ""
-    reason = f"installed {', '.join(skill.name for skill in ready)} from {fetched.source}{commit}"
-    more = {"installed": [skill.name for skill in ready], "refused": refused, "findings": findings}
-    change(store, lambda now: hub.add(now, ready, replace=replace), "installed", reason, json, quiet, more=more)
-    _tell(refused, "not installed", json)
-    return 1 if refused and skills else 0
+    store, say = find_store(library), _say(json, quiet)
+    done = skill_install.install(
+        store, source, skills or (), ref=ref, replace=replace, force=force, tests=not no_tests, say=say
+    )
+    _report(store, done, "installed", json, quiet)
+    return 1 if done.refused and skills else 0
 
 
 def update(
@@ -103,45 +95,17 @@ def update(
     quiet: options.Quiet = False,
 ) -> int:
     """`hermes-lab skills update`. Exits 1 if a newer version is not installed."""
-    store = find_store(library)
-    say = output.say_nothing if quiet or json else output.say
-    now = store.load()
-    wanted = [now.skills[check_skill_name(now, name, store.broken())] for name in skills or now.skills]
-    if skills and (others := [skill.name for skill in wanted if hub.source_of(skill) is None]):
-        raise ConfigError(f"{', '.join(others)}: not installed from a folder or URL, so there is nothing to update")
-    origins = hub.sources(wanted)
-    if not origins and not json:
-        if not quiet:
+    store, say = find_store(library), _say(json, quiet)
+    done = skill_install.update(store, skills or (), replace=replace, force=force, tests=not no_tests, say=say)
+    if done is None:
+        state = store.load().snapshot
+        if json:
+            print_json({"library": str(store.root), "before": state, "after": state, "reason": "updated nothing"})
+        elif not quiet:
             output.say("no skill here was installed from a folder or URL, so there is nothing to update")
         return 0
-    ready: list[Skill] = []
-    refused: dict[str, str] = {}
-    findings: list[str] = []
-    for (source, ref), mine in origins.items():
-        try:
-            fetched = hub.fetch(source, say=say, ref=ref, prefer=hub.paths_of(mine))
-        except ConfigError as error:
-            refused |= {skill.name: f"{skill.name}: {error}" for skill in mine}
-            continue
-        again = hub.newer(fetched, mine, edited=replace)
-        edited = [skill.name for skill in mine if not replace and skill.name in again and hub.edited(skill)]
-        refused |= {name: f"{name}: has local changes; --replace discards them" for name in edited}
-        if fresh := [name for name in again if name not in edited]:
-            chosen, found = _choose(fetched, fresh, force, say, quiet=quiet or json)
-            findings += found
-            refused |= chosen.refused
-            ready += chosen.ready
-    refused |= hub.taken(now, [skill.name for skill in ready], replace=True)
-    ready = [skill for skill in ready if skill.name not in refused]
-    if not no_tests:
-        ready, refused = _tested(ready, refused)
-    if refused and not ready:
-        raise ConfigError(f"nothing was updated: {_reasons(refused)}")
-    reason = f"updated {', '.join(skill.name for skill in ready) or 'nothing'}"
-    more = {"updated": [skill.name for skill in ready], "refused": refused, "findings": findings}
-    change(store, lambda now: hub.add(now, ready, replace=True), "installed", reason, json, quiet, more=more)
-    _tell(refused, "not updated", json)
-    return 1 if refused else 0
+    _report(store, done, "updated", json, quiet)
+    return 1 if done.refused else 0
 
 
 def sync(
@@ -171,38 +135,23 @@ def sync(
         output.say("nothing changed: already up to date")
 
 
-def _choose(
-    fetched: hub.Fetched, names: Sequence[str], force: bool, say: Callable[[str], None], *, quiet: bool
-) -> tuple[hub.Chosen, list[str]]:
-    """Chooses, and returns the findings that --force overruled; these are shown whatever the options."""
-    findings: list[str] = []
+def _say(json: bool, quiet: bool) -> Callable[[str], None]:
+    """Prints progress; what --force overrules is shown even if --quiet asks for silence."""
 
-    def tell(line: str) -> None:
-        if line.startswith("flagged: "):
-            findings.append(line.removeprefix("flagged: "))
-            if quiet:
-                output.say(printable(line))
-        say(printable(line))
+    def say(line: str) -> None:
+        if not json and (not quiet or line.startswith("flagged: ")):
+            output.say(line)
 
-    return hub.choose(fetched, names, say=tell, force=force), findings
+    return say
 
 
-def _tested(ready: Sequence[Skill], refused: Mapping[str, str]) -> tuple[list[Skill], dict[str, str]]:
-    """Runs the skills' own tests; those that fail are refused."""
-    found = skill_tests.failures(ready, instead="--no-tests installs the skills untested")
-    why = {name: f"{name}/{problem}; --no-tests installs it anyway" for name, problem in found.items()}
-    return [skill for skill in ready if skill.name not in why], {**refused, **why}
-
-
-def _reasons(refused: Mapping[str, str]) -> str:
-    return printable("; ".join(refused.values()))
-
-
-def _tell(refused: Mapping[str, str], what: str, json: bool) -> None:
-    if refused and not json:
-        for why in refused.values():
-            output.say(f"{what}: {printable(why)}")
-        output.say(f"{counted(len(refused), 'skill')} {what}; `hermes-lab skills inspect` shows what a source has")
+def _report(store: SkillStore, done: Installed, what: str, json: bool, quiet: bool) -> None:
+    more = {what: done.names, "refused": done.refused, "findings": done.findings}
+    show_change(store, done.change, json=json, quiet=quiet, more=more)
+    if done.refused and not json:
+        for why in done.refused.values():
+            output.say(f"not {what}: {printable(why)}")
+        output.say(f"{counted(len(done.refused), 'skill')} not {what}; `hermes-lab skills inspect` shows a source")
 
 
 def _looked_at(skill: Skill) -> dict[str, Any]:
