@@ -24,6 +24,7 @@ from hermes_lab.types.trajectory import ToolFormat
 _OPENING_CHARS = 80
 _WORDS, _MANY_WORDS = 16, 40
 """Words in a snippet; the second if each letter counts as a word."""
+_PLATFORM = "substr(s.key, 1, instr(s.key, ':') - 1)"
 _encode = msgspec.json.Encoder().encode
 _message = msgspec.json.Decoder(Message).decode
 _compression = msgspec.json.Decoder(Compression).decode
@@ -166,29 +167,39 @@ class SessionStore:
             return _load(db, id)
 
     def find(self, what: str) -> SessionInfo:
-        """The session with that name, the latest one with that key, or the one with that id prefix.
+        """The session with that name, the latest one with that key (see `latest`), or the one with that id prefix.
 
         Raises `ConfigError` if there is none, or if several ids match.
         """
         what = what.encode(errors="replace").decode()
-        with self._open() as db:
-            if ":" in what:
-                condition, value = "s.key = ? ORDER BY s.updated DESC, s.id DESC LIMIT 1", str(SessionKey.parse(what))
-            elif is_id(what):
-                condition, value = "substr(s.id, 1, length(?1)) = ?1", what
-            else:
-                condition, value = "s.name = ?", what
-            found = _infos(db, condition, value)
+        if ":" in what:
+            found = self.latest(1, key=SessionKey.parse(what))
+        else:
+            with self._open() as db:
+                found = _infos(db, "substr(s.id, 1, length(?1)) = ?1" if is_id(what) else "s.name = ?1", what)
+            if not found and what == "cli":  # may also be the name of a session
+                found = self.latest(1, key=SessionKey.parse(what))
         if not found:
             raise ConfigError(f"no session {what!r}; list them with `hermes-lab sessions list`")
         if len(found) > 1:
             raise ConfigError(f"several sessions begin with {what!r}: {', '.join(info.id for info in found)}")
         return found[0]
 
-    def latest(self, limit: int = 20) -> list[SessionInfo]:
-        """The sessions, most recently updated first."""
+    def latest(self, limit: int = 20, *, platform: str = "", key: SessionKey | None = None) -> list[SessionInfo]:
+        """The sessions, most recently updated first, of one platform or one key.
+
+        A key without a chat type also finds the chats of every type. One without a thread finds no thread of the chat.
+        """
+        keys = key.spellings if key else ()
+        condition = f"(? = '' OR {_PLATFORM} = ?)" + (f" AND s.key IN ({', '.join('?' * len(keys))})" if keys else "")
         with self._open() as db:
-            return _infos(db, "TRUE ORDER BY s.updated DESC, s.id DESC LIMIT ?", limit)
+            order = "ORDER BY s.updated DESC, s.id DESC LIMIT ?"
+            return _infos(db, f"{condition} {order}", platform, platform, *keys, limit)
+
+    def platforms(self) -> list[str]:
+        """The platforms of the stored sessions, in alphabetical order."""
+        with self._open() as db:
+            return [name for (name,) in db.execute(f"SELECT DISTINCT {_PLATFORM} FROM sessions s ORDER BY 1")]
 
     def rename(self, id: str, name: str) -> None:
         """Renames the session. Raises `ConfigError` for an invalid or taken name."""
@@ -296,12 +307,12 @@ def _load(db: sqlite3.Connection, id: str) -> Session:
     )
 
 
-def _infos(db: sqlite3.Connection, condition: str, value: object) -> list[SessionInfo]:
+def _infos(db: sqlite3.Connection, condition: str, *values: object) -> list[SessionInfo]:
     rows = db.execute(
         "SELECT s.id, s.key, coalesce(s.name, ''), s.model, s.tool_format, s.created, s.updated,"
         " (SELECT count(*) FROM messages m WHERE m.session = s.id), s.prompt_tokens, s.completion_tokens, s.opening"
         f" FROM sessions s WHERE {condition}",
-        (value,),
+        values,
     )
     return [
         SessionInfo(

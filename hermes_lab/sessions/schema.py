@@ -44,6 +44,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             tokenize="unicode61 remove_diacritics 2 categories 'L* N* M* Co'")""",
         "INSERT INTO found (found) VALUES ('rebuild')",
     ),
+    ("UPDATE sessions SET key = replace(key, '%', '%25') WHERE instr(key, '%')",),
 )
 """The statements from each version of the database to the next. Never edit a released migration."""
 

@@ -5,24 +5,39 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.tables import printable
-from hermes_lab.sessions import SessionInfo, SessionStore
+from hermes_lab.sessions import SessionInfo, SessionKey, SessionStore
 from hermes_lab.types import Message
 from hermes_lab.types.message import Role
 
 Which = Annotated[
-    str, typer.Argument(help="A name, an id or its prefix, or a key (platform:chat[:thread]).", show_default=False)
+    str,
+    typer.Argument(
+        help="A name, an id or its prefix, or a key: cli, telegram:dm:549, telegram:group:-100:7, slack:C012AB3CD, "
+        "matrix:!room%3Aserver.",
+        show_default=False,
+    ),
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", help="Maximum number of results.", min=1)]
+Platform = Annotated[
+    str, typer.Option(help="Only sessions of this platform, such as cli or telegram.", show_default=False)
+]
+_TERMINAL = str(SessionKey.parse("cli"))
+"""The key of most sessions, which lists leave out."""
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     group = typer.Typer(no_args_is_help=True, help="Saved chats: list, show, search, rename, delete.")
     app.add_typer(group, name="sessions")
-    group.command("list", help="List sessions, latest first.\n\nhermes-lab sessions list --limit 50")(list_)
+    group.command(
+        "list",
+        help="List sessions, latest first.\n\nhermes-lab sessions list --limit 50\n\n"
+        "hermes-lab sessions list --platform telegram",
+    )(list_)
     group.command("show", help="Print the messages of a session.\n\nhermes-lab sessions show taxes")(show)
     group.command(
         "search",
@@ -35,9 +50,10 @@ def register(app: typer.Typer) -> None:
     group.command("delete", help="Delete a session permanently.\n\nhermes-lab sessions delete taxes")(delete)
 
 
-def list_(limit: Limit = 20, json: options.Json = False) -> None:
+def list_(limit: Limit = 20, platform: Platform = "", json: options.Json = False) -> None:
     """`hermes-lab sessions list`."""
-    infos = SessionStore().latest(limit)
+    store = SessionStore()
+    infos = store.latest(limit, platform=_known(store, platform))
     if json:
         _print_json({"sessions": infos})
         return
@@ -96,6 +112,16 @@ def delete(session: Which, json: options.Json = False) -> None:
     _done("deleted", info, json)
 
 
+def _known(store: SessionStore, platform: str) -> str:
+    """The platform, if it has sessions. Raises `ConfigError` if not, since an empty result would hide a misspelling."""
+    platform = platform.strip().lower()
+    if platform and platform not in (known := store.platforms()):
+        raise ConfigError(
+            f"--platform: no sessions of {platform!r}; there are sessions of: {', '.join(known) or 'none'}"
+        )
+    return platform
+
+
 def _done(what: str, info: SessionInfo, json: bool) -> None:
     if json:
         _print_json({what: info})
@@ -106,6 +132,7 @@ def _done(what: str, info: SessionInfo, json: bool) -> None:
 def _line(info: SessionInfo) -> str:
     tokens = info.usage.prompt_tokens + info.usage.completion_tokens
     name = f"{info.name}  " if info.name else ""
+    name += f"{info.key}  " if info.key != _TERMINAL else ""
     counts = f"{info.length} messages, {tokens:,} tokens"
     return f"{info.id}  {name}{info.updated[:16].replace('T', ' ')}  {counts}  {info.model}  {_one_line(info.opening)}"
 

@@ -34,7 +34,10 @@ def test_the_list_shows_the_latest_first_a_line_each(taxes: Session, capsys: pyt
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{taxes.id}  taxes  ")
     assert first.endswith("3 messages, 1,234 tokens  m1  sum the invoices [31m")
+    assert "  telegram:5  " in second
     assert second.endswith("the weather")
+    sessions("list", "--platform", "Telegram")
+    assert capsys.readouterr().out.splitlines() == [second]
     sessions("list", "-n", "1", "--json")
     (info,) = json.loads(capsys.readouterr().out)["sessions"]
     assert (info["name"], info["usage"]) == ("taxes", {"prompt_tokens": 1000, "completion_tokens": 234})
@@ -73,6 +76,13 @@ def test_a_session_is_renamed_and_deleted(capsys: pytest.CaptureFixture[str]) ->
 def test_a_wrong_name_is_one_line(args: list[str]) -> None:
     with pytest.raises(ConfigError):
         sessions(*args)
+
+
+def test_a_platform_without_sessions_is_told_with_those_that_have_some() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^--platform: no sessions of 'matrx'; there are sessions of: cli, telegram$"
+    ):
+        sessions("list", "--platform", "matrx")
 
 
 @pytest.mark.parametrize("command", ["list", "show", "search", "rename", "delete"])

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from hermes_lab.errors import ConfigError, StoreError
 from hermes_lab.migrations import version
 from hermes_lab.sessions import Session, SessionKey, SessionStore, hermes_home, schema
-from hermes_lab.sessions.keys import check_name, is_id
+from hermes_lab.sessions.keys import CHAT_TYPES, check_name, is_id
 from hermes_lab.types import Compression, Message, ToolCall, ToolResult, Usage
 
 WRITER = str(Path(__file__).with_name("session_writer.py"))
@@ -113,12 +114,50 @@ def test_the_home_is_where_the_environment_says(tmp_path: Path, monkeypatch: pyt
     assert hermes_home() == tmp_path / "data" / "hermes-lab"
 
 
-@pytest.mark.parametrize("text", ["cli:local", "telegram:-100123:7", "e-mail:a@b.c"])
-def test_a_key_reads_as_it_is_written(text: str) -> None:
-    assert str(SessionKey.parse(text)) == text
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("cli:local", KEY),
+        ("telegram:-100123:7", SessionKey("telegram", "-100123", "7")),
+        ("e-mail:a@b.c", SessionKey("e-mail", "a@b.c")),
+        ("telegram:dm:5490634439", SessionKey("telegram", "5490634439", chat_type="dm")),
+        ("telegram:group:-1001234567890", SessionKey("telegram", "-1001234567890", chat_type="group")),
+        ("telegram:group:-100:7", SessionKey("telegram", "-100", "7", chat_type="group")),
+        ("discord:#engineering", SessionKey("discord", "#engineering")),
+        ("slack:C012AB3CD", SessionKey("slack", "C012AB3CD")),
+        ("matrix:!abc%3Alocalhost:$e", SessionKey("matrix", "!abc:localhost", "$e")),
+        ("irc:100%25%20sure", SessionKey("irc", "100% sure")),
+        ("irc:group", SessionKey("irc", "group")),
+        ("irc:%67roup:7", SessionKey("irc", "group", "7")),
+        ("irc:dm:group:7", SessionKey("irc", "group", "7", chat_type="dm")),
+    ],
+)
+def test_a_key_reads_as_it_is_written(text: str, key: SessionKey) -> None:
+    assert SessionKey.parse(text) == key
+    assert str(key) == text
 
 
-@pytest.mark.parametrize("text", ["", "cli", "cli:", ":local", "cli:a:b:c", "cli:a:", "Cli:a", "cli:a b", "cli:a\n"])
+def test_the_terminal_has_a_short_key() -> None:
+    assert SessionKey.parse("cli") == KEY
+
+
+parts = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(["dm", "group", "a:b", "%3A", "%", " "])
+
+
+@given(chat=parts.filter(bool), thread=parts, chat_type=st.sampled_from(["", *CHAT_TYPES]))
+def test_every_id_survives_in_a_key(chat: str, thread: str, chat_type: Any) -> None:
+    key = SessionKey("matrix", chat, thread, chat_type)
+    assert SessionKey.parse(str(key)) == key
+    assert len(set(key.spellings)) == (1 if chat_type else 1 + len(CHAT_TYPES))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "telegram", "cli:", ":local", "cli:a:b:c", "cli:a:", "Cli:a", "cli:a b", "cli:a\n", "a:%FF"),
+        *("telegram:dm:", "telegram:dm:1:2:3", "telegram:channels:1:2", "matrix:!abc:localhost:$e"),
+    ],
+)
 def test_a_bad_key_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(ConfigError, match="platform:chat") as error:
         SessionKey.parse(text)
@@ -147,6 +186,29 @@ def test_a_session_is_found_by_name_key_and_the_beginning_of_its_id(store: Sessi
     with pytest.raises(ConfigError, match="several sessions"):
         store.find(new.id[:3] + old.id[3:8])
     assert [info.id for info in store.latest(2)] == [latest.id, new.id]
+
+
+def test_sessions_of_a_chat_are_found_with_and_without_its_type(store: SessionStore) -> None:
+    texts = ("telegram:dm:5", "telegram:group:-100", "telegram:group:-100:7", "matrix:!a%3Ab", "cli:local")
+    ids = {text: begin(store, key=SessionKey.parse(text)).id for text in texts}
+    assert {text: store.find(text).id for text in texts} == ids
+    assert store.find("telegram:5").id == ids["telegram:dm:5"]
+    assert store.find("telegram:-100:7").id == ids["telegram:group:-100:7"]
+    assert store.find("cli").id == ids["cli:local"]
+    assert [info.key for info in store.latest(key=SessionKey("telegram", "-100"))] == ["telegram:group:-100"]
+    for missing in ("telegram:group:5", "telegram:5:7", "matrix:!a:b", "matrix:!a"):
+        with pytest.raises(ConfigError, match="no session"):
+            store.find(missing)
+    named = begin(store, name="cli")
+    assert store.find("cli").id == named.id
+    again = begin(store, key=SessionKey.parse("telegram:dm:5")).id
+    assert [info.id for info in store.latest(key=SessionKey("telegram", "5", chat_type="dm"))] == [
+        again,
+        ids["telegram:dm:5"],
+    ]
+    assert len(store.latest(platform="telegram")) == 4
+    assert store.latest(platform="tele") == []
+    assert store.platforms() == ["cli", "matrix", "telegram"]
 
 
 def test_names_are_unique_and_can_be_changed(store: SessionStore) -> None:
@@ -429,6 +491,19 @@ def test_a_database_from_before_words_were_cut_finds_them_after(tmp_path: Path) 
     assert found(store, "words") == []
     with closing(sqlite3.connect(store.path)) as db:
         db.execute("INSERT INTO found(found, rank) VALUES ('integrity-check', 1)")
+
+
+def test_keys_from_before_ids_were_escaped_name_the_same_chats(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path / "old.db")
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
+        schema.migrate(db, schema.MIGRATIONS[:3])
+        for id, key in (("20250101-a", "irc:100%3A"), ("20250101-b", "telegram:-100:7")):
+            db.execute(
+                "INSERT INTO sessions VALUES (?, ?, NULL, 'm', 'native', x'5b5d', 't', 't', 0, 0, '')", (id, key)
+            )
+    (info,) = store.latest(key=SessionKey("irc", "100%3A"))
+    assert SessionKey.parse(info.key).chat == "100%3A"
+    assert store.find("telegram:-100:7").id == "20250101-b"
 
 
 def test_the_opening_is_what_was_typed_first_though_more_was_sent(store: SessionStore) -> None:
