@@ -217,16 +217,19 @@ class SessionStore:
             if not db.execute("DELETE FROM sessions WHERE id = ?", (id,)).rowcount:
                 raise _none(id)
 
-    def search(self, query: str, limit: int = 20, *, role: Role | None = None, session: str = "") -> list[Hit]:
+    def search(
+        self, query: str, limit: int = 20, *, role: Role | None = None, session: str = "", platform: str = ""
+    ) -> list[Hit]:
         """The matching messages, best first by BM25; system prompts are not searched.
 
         The query has FTS5 syntax: words, `AND`, `OR`, `NOT`, `"a phrase"`, `prefix*`; malformed queries match all of
-        their words. In Chinese, Japanese, Korean, Thai and similar scripts, words match anywhere in a text. `role` and
-        `session` (an id) filter the messages; a tool result has the role `tool` in every tool format.
+        their words. In Chinese, Japanese, Korean, Thai and similar scripts, words match anywhere in a text. `role`,
+        `session` (an id) and `platform` filter the messages; a tool result has the role `tool` in every tool format.
         """
         query = queries.clean(query)
         select = "SELECT m.session, coalesce(s.name, ''), s.key, m.place, m.role, m.created, {snippet} FROM {tables}"
         where = "JOIN sessions s ON s.id = m.session WHERE (?1 = '' OR m.role = ?1) AND (?2 = '' OR s.id = ?2)"
+        where += f" AND (?5 = '' OR {_PLATFORM} = ?5)"
         filters = (role or "", session, limit)
         with self._open() as db:
             sql = f"{select} {where} AND found MATCH ?4 ORDER BY bm25(found), m.number DESC LIMIT ?3".format(
@@ -234,12 +237,12 @@ class SessionStore:
                 tables="found JOIN messages m ON m.number = found.rowid",
             )
             try:
-                rows = db.execute(sql, (*filters, query)).fetchall() if query.strip() else []
+                rows = db.execute(sql, (*filters, query, platform)).fetchall() if query.strip() else []
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
                     raise
                 again = queries.quoted(query)
-                rows = db.execute(sql, (*filters, again)).fetchall() if again else []
+                rows = db.execute(sql, (*filters, again, platform)).fetchall() if again else []
         hits = [Hit(*row) for row in rows]
         return [msgspec.structs.replace(hit, snippet=hit.snippet.replace(queries.CUT, "")) for hit in hits]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from hermes_lab.migrations import migrate as run_migrations
 from hermes_lab.sessions.query import cut
 
+_CUT_AGAIN = "cut(replace(replace(text, char(8203, 65438), char(65438)), char(8203, 65439), char(65439)))"
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE sessions (
@@ -45,6 +46,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "INSERT INTO found (found) VALUES ('rebuild')",
     ),
     ("UPDATE sessions SET key = replace(key, '%', '%25') WHERE instr(key, '%')",),
+    (
+        "DROP TABLE found",
+        # An earlier `cut` parted half-width kana from their voicing marks, which join them in the usual width.
+        f"UPDATE messages SET text = {_CUT_AGAIN} WHERE text <> {_CUT_AGAIN}",
+        """CREATE VIRTUAL TABLE found USING fts5(text, content='messages', content_rowid='number',
+            tokenize="unicode61 remove_diacritics 2 categories 'L* N* M* Co'")""",
+        "INSERT INTO found (found) VALUES ('rebuild')",
+    ),
 )
 """The statements from each version of the database to the next. Never edit a released migration."""
 

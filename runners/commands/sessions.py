@@ -44,7 +44,8 @@ def register(app: typer.Typer) -> None:
         help="Search messages, best match first. Supports AND, OR, NOT, phrases and prefixes; any other query is "
         "matched word by word.\n\n"
         "hermes-lab sessions search 'invoice AND (march OR april)'\n\n"
-        "hermes-lab sessions search '\"disk full\" NOT test*' --role assistant --session taxes",
+        "hermes-lab sessions search '\"disk full\" NOT test*' --role assistant --session taxes\n\n"
+        "hermes-lab sessions search 'invoice' --platform telegram",
     )(search)
     group.command("rename", help="Rename a session.\n\nhermes-lab sessions rename 20261122-1015 taxes")(rename)
     group.command("delete", help="Delete a session permanently.\n\nhermes-lab sessions delete taxes")(delete)
@@ -80,11 +81,13 @@ def search(
     limit: Limit = 20,
     role: Annotated[Role | None, typer.Option(help="Only messages of this role.", show_default=False)] = None,
     session: Annotated[str, typer.Option(help="Only in this session.")] = "",
+    platform: Platform = "",
     json: options.Json = False,
 ) -> None:
     """`hermes-lab sessions search`."""
     store = SessionStore()
-    hits = store.search(query, limit, role=role, session=store.find(session).id if session else "")
+    platform, session = _known(store, platform), store.find(session).id if session else ""
+    hits = store.search(query, limit, role=role, session=session, platform=platform)
     if json:
         _print_json({"hits": hits})
         return

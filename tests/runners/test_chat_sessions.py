@@ -60,6 +60,8 @@ def test_a_search_says_where_the_words_stand(taxes: Session, capsys: pytest.Capt
     sessions("search", "invoice*", "--role", "assistant", "--session", "taxes", "--json")
     (hit,) = json.loads(capsys.readouterr().out)["hits"]
     assert (hit["session"], hit["place"]) == (taxes.id, 2)
+    sessions("search", "sum OR weather", "--platform", "telegram")
+    assert capsys.readouterr().out.endswith("  user 0  the [weather]\n")
     sessions("search", "--", "-(no such")
     out, err = capsys.readouterr()
     assert (out, err) == ("", "nothing found\n")
@@ -83,6 +85,8 @@ def test_a_platform_without_sessions_is_told_with_those_that_have_some() -> None
         ConfigError, match=r"^--platform: no sessions of 'matrx'; there are sessions of: cli, telegram$"
     ):
         sessions("list", "--platform", "matrx")
+    with pytest.raises(ConfigError, match="no sessions of 'matrx'"):
+        sessions("search", "sum", "--platform", "matrx")
 
 
 @pytest.mark.parametrize("command", ["list", "show", "search", "rename", "delete"])

@@ -260,6 +260,9 @@ SAID = (
     "ฉันมีแมว",
     "サーバーのlogを見る",
     "включи VPNом",
+    "⚠️disk 💾full ❤️서버",
+    "ＡＰＩ １号ﾊﾟﾈﾙ conﬁg",
+    "हिन्दीtext中文",
 )
 
 
@@ -290,9 +293,8 @@ SAID = (
         ("youer服务", [6]),
         ("修", [6]),
         ("服务端 AND", [6]),
-        ("서버", [7]),
         ("서버를", [7]),
-        ("\u1109\u1165\u1107\u1165", [7]),
+        ("\u1109\u1165\u1107\u1165", [7, 11]),
         ("서버가", []),
         ("แมว", [8]),
         ("มา", []),
@@ -301,6 +303,21 @@ SAID = (
         ("サーバー", [9]),
         ("log", [9]),
         ("VPN", [10]),
+        ("disk", [11]),
+        ("full", [11]),
+        ("서버", [7, 11]),
+        ("API", [12]),
+        ("ａｐｉ AND パネル", [12]),
+        ("ﾊﾟﾈﾙ", [12]),
+        ("config", [12]),
+        ("text", [13]),
+        ("中文", [13]),
+        ("हिन्दी", [13]),
+        ("发票\u3000金额", [5]),
+        ("“apple pie”", [1]),
+        ("“pie apple”", []),
+        ("（green ＯＲ wagon）", [2, 3]),
+        ("wag＊", [3]),
         ("red-apple", [1]),
         ("pie: red", [1]),
         ('"red apple', [1]),
@@ -317,7 +334,7 @@ SAID = (
         ("\0", []),
         ("\ud800", []),
         ("x " * 40_000, []),
-        ("中 " * 4000, []),
+        ("中 " * 4000, [13]),
         ("(" * 5000, []),
     ],
 )
@@ -387,6 +404,10 @@ def test_search_ranks_limits_and_filters(store: SessionStore) -> None:
     assert len(store.search("plum")) == 3
     assert len(store.search("plum", 1)) == 1
     assert store.search("plum", role="assistant") == []
+    chat = begin(store, "plum", key=SessionKey("telegram", "5", chat_type="dm"))
+    assert [hit.session for hit in store.search("plum", platform="telegram")] == [chat.id]
+    assert len(store.search("plum", platform="cli")) == 3
+    assert store.search("plum", platform="tele") == store.search("plum", platform="telegram", role="tool") == []
     assert {hit.role: hit.place for hit in store.search("quince", role="assistant")} == {"assistant": 3}
     assert sorted(hit.place for hit in store.search("quince", role="tool")) == [4, 5]
 
@@ -469,28 +490,74 @@ def test_a_database_from_before_openings_were_kept_still_says_how_each_session_b
     assert {info.id: info.opening for info in store.latest()} == {"said": ("hello " * 20)[:80], "silent": ""}
 
 
-def test_a_database_from_before_words_were_cut_finds_them_after(tmp_path: Path) -> None:
+OLD = ["修改youer服务端的计划", "서버를 고쳐라", "plain words", "⚠️ﾊﾟﾈﾙ"]
+
+
+@pytest.fixture
+def before_cuts(tmp_path: Path) -> SessionStore:
+    """A database of version 2 with one session, in which this was said."""
     store = SessionStore(tmp_path / "old.db")
-    said = ["修改youer服务端的计划", "서버를 고쳐라", "plain words"]
     with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
         schema.migrate(db, schema.MIGRATIONS[:2])
         db.execute(
             "INSERT INTO sessions VALUES ('s', 'cli:local', NULL, 'm', 'native', x'5b5d', 't', 't', 0, 0, 'plain')"
         )
-        rows = [(n, text, msgspec.json.encode(Message("user", text))) for n, text in enumerate(said)]
+        rows = [(n, text, msgspec.json.encode(Message("user", text))) for n, text in enumerate(OLD)]
         db.executemany("INSERT INTO messages VALUES (NULL, 's', ?, 'user', ?, ?, 't')", rows)
-    assert {query: found(store, query) for query in ("youer", "服务端", "서버", "words")} == {
-        "youer": [0],
-        "服务端": [0],
-        "서버": [1],
-        "words": [2],
-    }
-    assert [message.content for message in store.load("s").messages] == said
-    assert store.search("服务端")[0].snippet == "修改youer[服务端]的计划"
-    store.delete("s")
-    assert found(store, "words") == []
+    return store
+
+
+def holds_what_was_said(store: SessionStore) -> None:
+    words = ("youer", "服务端", "서버", "words", "パネル")
+    assert [found(store, word) for word in words] == [[0], [0], [1], [2], [3]]
+    assert [message.content for message in store.load("s").messages] == OLD
     with closing(sqlite3.connect(store.path)) as db:
         db.execute("INSERT INTO found(found, rank) VALUES ('integrity-check', 1)")
+
+
+def test_a_database_from_before_words_were_cut_finds_them_after(before_cuts: SessionStore) -> None:
+    holds_what_was_said(before_cuts)
+    assert before_cuts.search("服务端")[0].snippet == "修改youer[服务端]的计划"
+    before_cuts.delete("s")
+    assert found(before_cuts, "words") == []
+
+
+def test_words_as_they_were_cut_first_are_cut_again(before_cuts: SessionStore) -> None:
+    with closing(sqlite3.connect(before_cuts.path, isolation_level=None)) as db:
+        schema.migrate(db, schema.MIGRATIONS[:3])
+        old = (
+            ("⚠️ﾊ\u200bﾟ\u200bﾈ\u200bﾙ", 3),
+            ("修\u200b改\u200byouer\u200b服\u200b务\u200b端\u200b的\u200b计\u200b划", 0),
+        )
+        db.executemany("UPDATE messages SET text = ? WHERE place = ?", old)
+        db.execute("INSERT INTO found (found) VALUES ('rebuild')")
+    holds_what_was_said(before_cuts)
+
+
+DIES = """
+import os, signal, sys
+from pathlib import Path
+from hermes_lab.sessions import SessionStore, schema
+
+calls, cut = int(sys.argv[2]), schema.cut
+
+def dying(text):
+    global calls
+    calls -= 1
+    return cut(text) if calls else os.kill(os.getpid(), signal.SIGKILL)
+
+schema.cut = dying
+SessionStore(Path(sys.argv[1])).latest()
+"""
+
+
+@pytest.mark.parametrize("calls", [2, len(OLD) + 2])
+def test_kill_9_in_a_migration_loses_nothing(before_cuts: SessionStore, calls: int) -> None:
+    args = [sys.executable, "-c", DIES, str(before_cuts.path), str(calls)]
+    assert subprocess.run(args, check=False).returncode == -signal.SIGKILL
+    with closing(sqlite3.connect(before_cuts.path)) as db:
+        assert version(db) == (2 if calls == 2 else 4)
+    holds_what_was_said(before_cuts)
 
 
 def test_keys_from_before_ids_were_escaped_name_the_same_chats(tmp_path: Path) -> None:
