@@ -100,6 +100,7 @@ class HomeKnowledge:
                 episode=session,
                 model=model,
                 commit=commit_note,
+                load=self._notes.load,
             ),
         )
 

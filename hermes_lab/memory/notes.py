@@ -148,6 +148,7 @@ class NotesSession:
         model: str,
         commit: Commit | None = None,
         gate: Gate | None = None,
+        load: Callable[[], Notes] | None = None,
     ) -> None:
         self.notes = notes
         self.writes: list[MemoryWrite] = []
@@ -157,6 +158,7 @@ class NotesSession:
         self._model = model
         self._commit = commit
         self._gate = gate
+        self._load = load
 
     def fork(self, origin: Origin, gate: Gate | None = None) -> "NotesSession":
         """A session over the same state whose writes are recorded separately."""
@@ -168,7 +170,22 @@ class NotesSession:
             model=self._model,
             commit=self._commit,
             gate=gate,
+            load=self._load,
         )
+
+    def read(self, target: Target, piece: str = "") -> list[str]:
+        """The entries as they are now, or those that contain `piece`, as a prompt shows them.
+
+        Raises `ToolError` if no entry contains `piece`.
+        """
+        if self._load is not None:
+            self.notes = self._load()
+        entries = self.notes.of(target)
+        shown = zip(entries, _lines(target, entries, size(target, self._config)), strict=True)
+        found = [line for entry, line in shown if piece in entry]
+        if piece and not found:
+            raise ToolError(f"old_text: in no entry; there are:\n{_listing(entries)}")
+        return found
 
     def add(self, target: Target, text: str) -> None:
         """Adds an entry; an existing one changes nothing."""
@@ -201,6 +218,12 @@ class NotesSession:
 
 
 def _shown(target: Target, entries: tuple[str, ...], limit: int) -> str:
+    full = f"{len(render_file(entries)):,}/{limit:,} characters"
+    return f"{FILES[target]}, {_TITLES[target]} ({full}):\n" + "\n§\n".join(_lines(target, entries, limit))
+
+
+def _lines(target: Target, entries: tuple[str, ...], limit: int) -> list[str]:
+    """What a model may read of each entry: a notice in place of one that is refused or beyond the limit."""
     lines, used = [], 0
     for number, entry in enumerate(entries, 1):
         if findings := scan(entry):
@@ -210,8 +233,7 @@ def _shown(target: Target, entries: tuple[str, ...], limit: int) -> str:
         else:
             lines.append(entry)
             used += len(entry) + len("\n§\n")
-    full = f"{len(render_file(entries)):,}/{limit:,} characters"
-    return f"{FILES[target]}, {_TITLES[target]} ({full}):\n" + "\n§\n".join(lines)
+    return lines
 
 
 def _tidy(text: str) -> str:
@@ -257,7 +279,11 @@ def _check_size(before: Notes, after: Notes, target: Target, config: MemoryConfi
 
 
 def _listing(entries: tuple[str, ...]) -> str:
-    """All entries, long ones cut: enough to identify one by a substring."""
-    return (
-        "\n".join(f"- {entry if len(entry) <= _LISTED else entry[:_LISTED] + '…'}" for entry in entries) or "none yet"
-    )
+    """All entries, long ones cut: enough to identify one by a substring. Those that the scanner refuses are not
+    quoted."""
+    lines = (f"[refused: {refusal(findings)}]" if (findings := scan(entry)) else _cut(entry) for entry in entries)
+    return "\n".join(f"- {line}" for line in lines) or "none yet"
+
+
+def _cut(entry: str) -> str:
+    return entry if len(entry) <= _LISTED else entry[:_LISTED] + "…"

@@ -55,6 +55,17 @@ class When:
     name: str
 
 
+@dataclass(frozen=True)
+class InCompact:
+    """Gives an argument another type in prompts of the profile `compact`, whose schemas never change.
+
+    `Annotated[Literal["add", "list"], InCompact(Literal["add"])]` is an argument that gained a choice later. Arguments
+    that are new themselves are marked with `When("full")`.
+    """
+
+    type: Any
+
+
 class Declaration(NamedTuple):
     """The OpenAI function schema of a tool, and the model that validates its arguments."""
 
@@ -106,10 +117,18 @@ def _arguments_model(handler: Callable[..., Any], beside: Collection[str]) -> ty
         text = described.pop(name, None)
         if all(mark.name in beside for mark in _conditions(parameter)):
             default = ... if parameter.default is parameter.empty else parameter.default
-            fields[name] = (parameter.annotation, Field(default, description=text and _expanded(text, beside)))
+            fields[name] = (
+                _annotation(parameter, beside),
+                Field(default, description=text and _expanded(text, beside)),
+            )
     if described:
         raise TypeError(f"{handler.__name__}: the docstring describes {', '.join(described)}, which it does not take")
     return create_model(handler.__name__, __base__=Arguments, **fields)
+
+
+def _annotation(parameter: inspect.Parameter, beside: Collection[str]) -> Any:
+    compact = [mark.type for mark in getattr(parameter.annotation, "__metadata__", ()) if isinstance(mark, InCompact)]
+    return compact[0] if compact and "compact" in beside else parameter.annotation
 
 
 def _conditions(parameter: inspect.Parameter) -> list[When]:

@@ -155,8 +155,10 @@ def test_a_session_with_the_store_writes_at_once_and_sees_what_others_wrote(tmp_
         episode="chat",
         model="m",
         commit=lambda edit, origin: store.commit(edit, origin, episode="chat", model="m"),
+        load=store.load,
     )
     store.commit(NotesEdit("add", "memory", "of another process"), "user", **BY)
+    assert s.read("memory") == s.fork("review").read("memory") == ["of another process"]
     s.add("memory", "mine")
     assert s.notes.memory == ("of another process", "mine")
     assert (tmp_path / "MEMORY.md").read_text() == "of another process\n§\nmine\n"

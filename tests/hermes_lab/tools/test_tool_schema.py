@@ -6,12 +6,12 @@ from itertools import combinations, product
 from typing import Annotated, Any, Literal, get_args
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tools.registry import Tool, ToolContext, known_tools, tool
-from hermes_lab.tools.schema import Profile, When, related
+from hermes_lab.tools.schema import InCompact, Profile, When, related
 from hermes_lab.tools.toolbox import Toolbox, known_toolsets
 
 # What adapters were trained with and recorded runs hold: these bytes never change.
@@ -98,6 +98,25 @@ def test_text_for_a_profile_stands_in_that_profile_alone() -> None:
     assert told("full") == ["Look.", "The thing."]
     assert told("compact", "lamp") == ["Look. Such as at x. With lamp.", "A thing."]
     assert related(look.handler) == {"lamp"}
+
+
+def test_an_argument_may_have_gained_a_choice_that_compact_prompts_do_not_have() -> None:
+    @tool(toolset="x")
+    async def look(
+        ctx: ToolContext, how: Annotated[Literal["near", "far"], InCompact(Literal["near"])]
+    ) -> dict[str, Any]:
+        """Look."""
+        return {}
+
+    choices = {
+        profile: look.beside((), profile).schema["function"]["parameters"]["properties"]["how"]
+        for profile in get_args(Profile)
+    }
+    assert choices["full"] == {"type": "string", "enum": ["near", "far"]}
+    assert choices["compact"] == {"type": "string", "const": "near"}
+    assert look.beside((), "full").arguments.model_validate({"how": "far"})
+    with pytest.raises(ValidationError):
+        look.beside((), "compact").arguments.model_validate({"how": "far"})
 
 
 def test_a_schema_comes_from_signature_and_docstring() -> None:
