@@ -10,7 +10,7 @@ from hermes_lab.models.hermes_format import parse_reply
 from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.protocols import ModelClient
 from hermes_lab.transcript import SUMMARY, begins_turn, summary_request, visible
-from hermes_lab.types import Compression, Message, Usage
+from hermes_lab.types import Compression, Generation, Message, Usage
 
 _TAIL_SHARE = 0.2
 """Share of the context that is kept for the last turns."""
@@ -81,9 +81,7 @@ class Context:
             reply = await model.generate(summary_request(self._messages, self.compressions, start, end, room), ())
         except (ModelError, ContextFull):
             return False, Usage()
-        text = split_reasoning(reply.message.content).answer.strip()
-        # A tool call alone is not a summary.
-        if not parse_reply(text).content or ending_of(reply.finish_reason) not in SOUND:
+        if not (text := summary_in(reply)):
             return False, reply.usage
         self._messages.append(Message(role="user", content=SUMMARY + text))
         seconds = time.monotonic() - started
@@ -115,6 +113,12 @@ class Context:
                 break
             end = index
         return start, end
+
+
+def summary_in(reply: Generation) -> str:
+    """The summary in a reply; "" if it is empty, cut off, or a tool call alone."""
+    text = split_reasoning(reply.message.content).answer.strip()
+    return text if parse_reply(text).content and ending_of(reply.finish_reason) in SOUND else ""
 
 
 def _estimate(messages: Sequence[Message]) -> float:

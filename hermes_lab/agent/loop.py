@@ -10,7 +10,7 @@ import anyio
 import msgspec
 
 from hermes_lab.activity import Activity
-from hermes_lab.agent.compress import Context
+from hermes_lab.agent.compress import Context, summary_in
 from hermes_lab.agent.endings import final_response, stop_of
 from hermes_lab.agent.repeats import Repeats
 from hermes_lab.agent.tokens import TokenTrace
@@ -29,7 +29,7 @@ REPLAY_LOG = logging.getLogger("hermes_lab.replay")
 
 
 class Summariser(NamedTuple):
-    """The model that writes summaries for compression, and its price."""
+    """The model that writes summaries, and its price."""
 
     model: ModelClient
     price: PriceConfig
@@ -190,6 +190,15 @@ class Agent:
         done, used = await self.context.compress(self._summariser.model, target)
         self._spend(used, self._summariser.price)
         return done
+
+    async def summarise(self, request: Sequence[Message]) -> str:
+        """The summarising model's answer to `request`, "" if it is none. Its tokens count for this agent.
+
+        Raises `ModelError` and `ContextFull` as a model does.
+        """
+        reply = await self._summariser.model.generate(request, ())
+        self._spend(reply.usage, self._summariser.price)
+        return summary_in(reply)
 
     def _answer(self, results: Sequence[ToolResult]) -> None:
         if skills := self._toolbox.context.skills:

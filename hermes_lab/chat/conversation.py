@@ -16,6 +16,7 @@ from hermes_lab.agent.loop import Agent, result_messages, summariser_of
 from hermes_lab.agent.review import due, review, tool_iterations
 from hermes_lab.chat.home_knowledge import HomeKnowledge
 from hermes_lab.chat.recall import without_recall
+from hermes_lab.chat.summaries import Summaries
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.models.reasoning import split_reasoning
@@ -261,6 +262,8 @@ class Conversation:
         agent.context.compressions += self.session.compressions
         if isinstance(delegation := self._toolbox.context.delegate, Delegation):
             delegation.serve(agent, self._toolbox)
+        if isinstance(summaries := self._toolbox.context.summarise, Summaries):
+            summaries.serve(agent)
         return agent
 
     async def _keep(self, agent: Agent, typed: str = "") -> None:

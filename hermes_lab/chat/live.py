@@ -14,6 +14,7 @@ from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.chat.conversation import Conversation, SessionToolbox
 from hermes_lab.chat.home_knowledge import HomeKnowledge, Views
+from hermes_lab.chat.summaries import Summaries
 from hermes_lab.chat.surface import Surface
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
@@ -241,6 +242,7 @@ class LiveChat:
             config=self.config.sandbox,
             ask=self.surface.ask,
             sessions=self.store,
+            summarise=Summaries(),
             delegate=delegation,
             heal_attempts=self.config.skills.heal_attempts,
             web=self._web,

@@ -630,7 +630,8 @@ class RunConfig(Section):
     model: ModelConfig = ModelConfig()
     """The model."""
     auxiliary: ModelConfig | None = None
-    """A cheaper model at an endpoint that writes the summaries for compression; null: the model itself."""
+    """A cheaper model at an endpoint that writes the summaries of compressed turns and of session searches; null: the
+    model itself."""
     judge: JudgeConfig | None = None
     """A model that grades answers, for tasks with a rubric; null: none."""
     agent: AgentConfig = AgentConfig()

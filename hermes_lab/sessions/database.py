@@ -201,6 +201,14 @@ class SessionStore:
         with self._open() as db:
             return [name for (name,) in db.execute(f"SELECT DISTINCT {_PLATFORM} FROM sessions s ORDER BY 1")]
 
+    def check_platform(self, name: str) -> str:
+        """The platform, "" for none. Raises `ConfigError` if it has no sessions, since nothing would be found there."""
+        name = name.encode(errors="replace").decode().strip().lower()
+        if name and name not in (known := self.platforms()):
+            there = ", ".join(known) or "none"
+            raise ConfigError(f"platform {name!r}: no sessions are held there; there are sessions of: {there}")
+        return name
+
     def rename(self, id: str, name: str) -> None:
         """Renames the session. Raises `ConfigError` for an invalid or taken name."""
         with self._open() as db:

@@ -21,6 +21,7 @@ from hermes_lab.types import Page
 if TYPE_CHECKING:
     from hermes_lab.memory.notes import NotesSession
     from hermes_lab.sessions import SessionStore
+    from hermes_lab.sessions.summary import Summarise
     from hermes_lab.skills.session import SkillSession
     from hermes_lab.web import WebProvider
 
@@ -39,7 +40,7 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class ToolContext:
     """What tools have access to in an episode: the sandbox with its limits, and optionally skills, notes, stored
-    sessions, a user to ask, and child agents.
+    sessions, a user to ask, and child agents. `summarise` writes summaries of what tools find.
 
     `heal_attempts` is `skills.heal_attempts`, the retries of a compiled skill. `pages` are the web pages of a task that
     has its own; for other tasks, `web` is the search provider.
@@ -51,6 +52,7 @@ class ToolContext:
     ask: Ask | None = None
     notes: "NotesSession | None" = None
     sessions: "SessionStore | None" = None
+    summarise: "Summarise | None" = None
     delegate: Delegate | None = None
     heal_attempts: int = 3
     pages: tuple[Page, ...] = ()

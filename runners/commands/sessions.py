@@ -2,14 +2,18 @@
 
 from typing import Annotated, Any
 
+import anyio
 import msgspec
 import typer
 
+from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
+from hermes_lab.runners.chat.summary import summarise_hits
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.tables import printable
 from hermes_lab.sessions import SessionInfo, SessionKey, SessionStore
+from hermes_lab.sessions.summary import Summary
 from hermes_lab.types import Message
 from hermes_lab.types.message import Role
 
@@ -45,7 +49,8 @@ def register(app: typer.Typer) -> None:
         "matched word by word.\n\n"
         "hermes-lab sessions search 'invoice AND (march OR april)'\n\n"
         "hermes-lab sessions search '\"disk full\" NOT test*' --role assistant --session taxes\n\n"
-        "hermes-lab sessions search 'invoice' --platform telegram",
+        "hermes-lab sessions search 'invoice' --platform telegram\n\n"
+        "hermes-lab sessions search 'invoice' --summary -c model.yaml",
     )(search)
     group.command("rename", help="Rename a session.\n\nhermes-lab sessions rename 20261122-1015 taxes")(rename)
     group.command("delete", help="Delete a session permanently.\n\nhermes-lab sessions delete taxes")(delete)
@@ -54,7 +59,7 @@ def register(app: typer.Typer) -> None:
 def list_(limit: Limit = 20, platform: Platform = "", json: options.Json = False) -> None:
     """`hermes-lab sessions list`."""
     store = SessionStore()
-    infos = store.latest(limit, platform=_known(store, platform))
+    infos = store.latest(limit, platform=store.check_platform(platform))
     if json:
         _print_json({"sessions": infos})
         return
@@ -82,19 +87,33 @@ def search(
     role: Annotated[Role | None, typer.Option(help="Only messages of this role.", show_default=False)] = None,
     session: Annotated[str, typer.Option(help="Only in this session.")] = "",
     platform: Platform = "",
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Also sum up the hits, with the `auxiliary` model or else `model`.")
+    ] = False,
+    config: options.Config = None,
     json: options.Json = False,
-) -> None:
+) -> int:
     """`hermes-lab sessions search`."""
+    if config and not summary:
+        raise ConfigError("--config: only names the model for --summary; add --summary, or leave it out")
+    loaded = load_config(config or []) if summary else None
     store = SessionStore()
-    platform, session = _known(store, platform), store.find(session).id if session else ""
+    platform, session = store.check_platform(platform), store.find(session).id if session else ""
     hits = store.search(query, limit, role=role, session=session, platform=platform)
+    written = anyio.run(summarise_hits, loaded, store, query, hits) if loaded and hits else Summary()
     if json:
-        _print_json({"hits": hits})
-        return
-    for hit in hits:
-        typer.echo(f"{hit.name or hit.session}  {hit.role} {hit.place}  {_one_line(hit.snippet)}")
+        said = {"summary": written.text} if written.text else {"not_summarised": written.failure}
+        _print_json({"hits": hits} | (said if summary else {}))
+    else:
+        for hit in hits:
+            typer.echo(f"{hit.name or hit.session}  {hit.role} {hit.place}  {_one_line(hit.snippet)}")
+        if written.text:
+            typer.echo(f"\n{printable(written.text, keep=chr(10))}")
     if not hits:
         output.say("nothing found")
+    if written.failure:
+        output.say(f"hermes-lab: error: not summarised: {written.failure}")
+    return 3 if written.failure else 0
 
 
 def rename(
@@ -113,16 +132,6 @@ def delete(session: Which, json: options.Json = False) -> None:
     info = store.find(session)
     store.delete(info.id)
     _done("deleted", info, json)
-
-
-def _known(store: SessionStore, platform: str) -> str:
-    """The platform, if it has sessions. Raises `ConfigError` if not, since an empty result would hide a misspelling."""
-    platform = platform.strip().lower()
-    if platform and platform not in (known := store.platforms()):
-        raise ConfigError(
-            f"--platform: no sessions of {platform!r}; there are sessions of: {', '.join(known) or 'none'}"
-        )
-    return platform
 
 
 def _done(what: str, info: SessionInfo, json: bool) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from fakes.openai_server import FakeOpenAIServer, Reply, running
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.cli import app
@@ -81,12 +82,47 @@ def test_a_wrong_name_is_one_line(args: list[str]) -> None:
 
 
 def test_a_platform_without_sessions_is_told_with_those_that_have_some() -> None:
-    with pytest.raises(
-        ConfigError, match=r"^--platform: no sessions of 'matrx'; there are sessions of: cli, telegram$"
-    ):
+    with pytest.raises(ConfigError, match=r"^platform 'matrx': no sessions .* there are sessions of: cli, telegram$"):
         sessions("list", "--platform", "matrx")
-    with pytest.raises(ConfigError, match="no sessions of 'matrx'"):
+    with pytest.raises(ConfigError, match="platform 'matrx'"):
         sessions("search", "sum", "--platform", "matrx")
+
+
+def summed_up(server: FakeOpenAIServer, *args: str) -> int:
+    model = ("-c", f"model.base_url={server.base_url}", "-c", "model.name=fake", "-c", "model.max_retries=0")
+    code: int = app(["sessions", "search", "invoices", "--summary", *model, *args], standalone_mode=False)
+    return code
+
+
+def test_hits_are_summed_up(taxes: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(FakeOpenAIServer(["One is\ndue.", "Two."])) as server:
+        assert summed_up(server) == 0
+        assert capsys.readouterr().out == "taxes  user 1  sum the [invoices] [31m\n\nOne is\ndue.\n"
+        assert summed_up(server, "--json") == 0
+    asked = server.requests[0]["messages"][1]["content"]
+    assert asked.startswith(f"# Query\ninvoices\n\n# Session {taxes.id}, ")
+    assert "user: sum the\ninvoices" in asked
+    assert "cat invoice" in asked
+    assert "Be brief." not in asked
+    assert json.loads(capsys.readouterr().out)["summary"] == "Two."
+
+
+@pytest.mark.parametrize("reply", [Reply(status=500), "", Reply("cut", finish_reason="length")])
+def test_hits_without_a_summary_are_still_hits(reply: Reply | str, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(FakeOpenAIServer([reply, reply])) as server:
+        assert summed_up(server) == 3
+        assert summed_up(server, "--json") == 3
+    out, err = capsys.readouterr()
+    line, answer = out.splitlines()
+    assert line.startswith("taxes  user 1")
+    assert len(json.loads(answer)["hits"]) == 1
+    assert json.loads(answer)["not_summarised"]
+    assert err.count("hermes-lab: error: not summarised: ") == 2
+
+
+def test_a_model_that_nobody_asks_is_told() -> None:
+    with pytest.raises(ConfigError, match="--config: only names the model for --summary"):
+        sessions("search", "invoices", "-c", "model.name=m")
 
 
 @pytest.mark.parametrize("command", ["list", "show", "search", "rename", "delete"])

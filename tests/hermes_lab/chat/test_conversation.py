@@ -1,5 +1,6 @@
 """A session that is held with a loopback server and the real sandbox: what is sent, what is kept, what is ended."""
 
+import json
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call
 
 from hermes_lab.chat.conversation import Conversation, SessionToolbox
+from hermes_lab.chat.summaries import Summaries
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models import open_model
@@ -50,7 +52,7 @@ async def holding(
         config.model, tool_format=config.agent.tool_format, log=Path("none"), concurrency=1, say=lambda text: None
     )
     async with opening as client, open_sandbox(config.sandbox) as opened:
-        context = ToolContext(sandbox=opened, skills=None, config=config.sandbox)
+        context = ToolContext(opened, None, config.sandbox, sessions=store, summarise=Summaries())
         frozen = session.tools if session else None
         toolbox = SessionToolbox(config.agent.toolsets, context, show=show, shown=shown, frozen=frozen)
         session = session or store.create(
@@ -85,6 +87,28 @@ async def test_every_turn_is_stored_as_it_ends_with_its_tokens(store: SessionSto
     assert [m.role for m in kept.messages] == ["system", "user", "assistant", "tool", "assistant", "user", "assistant"]
     assert kept.usage == first.usage + second.usage
     assert first.usage.prompt_tokens > second.usage.completion_tokens > 0
+
+
+async def test_hits_are_summed_up_in_a_call_that_counts_for_the_turn(store: SessionStore) -> None:
+    begun = store.create(SessionKey("cli", "local"), model="m", messages=[Message("system", "s")], tools=[])
+    earlier = store.append(begun, [Message("user", "Which port?"), Message("assistant", "Port 8080.")])
+    search = function_call("c", "session_search", {"query": "port", "summary": True})
+    script = [Reply(tool_calls=[search]), "It is 8080.", "done"]
+    async with (
+        FakeOpenAIServer(script) as server,
+        holding(store, server, {"toolsets": ["session_search"]}) as conversation,
+    ):
+        turn = await conversation.submit("Which port was it?")
+    first, summing, last = server.requests
+    assert "tools" in first
+    assert "tools" not in summing
+    assert f"# Session {earlier.id}" in summing["messages"][1]["content"]
+    answer = json.loads(last["messages"][-1]["content"])
+    assert answer["summary"] == "It is 8080."
+    assert answer["sessions"][0]["session"] == earlier.id
+    sent = [sum(len(message["content"] or "") for message in request["messages"]) for request in server.requests]
+    assert turn.usage.prompt_tokens > sum(sent)
+    assert turn.usage == conversation.session.usage
 
 
 async def test_a_resumed_session_sends_the_bytes_that_the_unbroken_one_sends(store: SessionStore) -> None:

@@ -1,7 +1,8 @@
 """What a model finds of earlier sessions, and that nothing it types ends in a crash."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
@@ -10,13 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.protocols import Sandbox
-from hermes_lab.sessions import SessionKey, SessionStore
+from hermes_lab.sessions import SessionKey, SessionStore, summary
+from hermes_lab.sessions.summary import Summarise
 from hermes_lab.tools.registry import ToolContext
 from hermes_lab.tools.session_search import NOTE
 from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import Message, ToolCall, ToolResult
 
+TERMINAL = SessionKey("cli", "x")
 Search = Callable[..., dict[str, Any]]
 
 
@@ -39,13 +43,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> SessionStore:
     return store
 
 
-def _begin(store: SessionStore, name: str, *said: Message) -> None:
+def _begin(store: SessionStore, name: str, *said: Message, key: SessionKey = TERMINAL) -> None:
     system = Message("system", "You answer about every port.")
-    store.append(store.create(SessionKey("cli", "x"), model="m", messages=[system], tools=[], name=name), said)
+    store.append(store.create(key, model="m", messages=[system], tools=[], name=name), said)
 
 
-def _call(store: SessionStore | None, arguments: dict[str, Any]) -> dict[str, Any]:
-    context = ToolContext(cast(Sandbox, None), None, SandboxConfig(), sessions=store)
+def _call(store: SessionStore | None, arguments: dict[str, Any], summarise: Summarise | None = None) -> dict[str, Any]:
+    context = ToolContext(cast(Sandbox, None), None, SandboxConfig(), sessions=store, summarise=summarise)
     toolbox = Toolbox(("session_search",), context)
 
     async def call() -> str:
@@ -83,6 +87,69 @@ def test_one_session_can_be_searched_alone(search: Search) -> None:
     assert search(query="port", session="nothing\ud800")["sessions"] == []
 
 
+def test_a_platform_can_be_searched_alone(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path / "sessions.db")
+    _begin(store, "here", Message("user", "port"))
+    _begin(store, "there", Message("user", "port"), key=SessionKey("telegram", "5", chat_type="dm"))
+    for platform, names in (("", {"here", "there"}), ("cli", {"here"}), (" Telegram", {"there"})):
+        found = _call(store, {"query": "port", "platform": platform})["sessions"]
+        assert {session["name"] for session in found} == names
+
+
+def test_a_summary_stands_beside_the_hits_and_is_written_from_the_messages_around_them(store: SessionStore) -> None:
+    requests: list[Message] = []
+
+    async def write(request: Sequence[Message]) -> str:
+        requests.extend(request)
+        return "The service uses 8080."
+
+    answer = _call(store, {"query": "service OR 6", "summary": True}, write)
+    assert answer["summary"] == "The service uses 8080."
+    assert len(answer["sessions"]) == 3
+    text = requests[1].content
+    assert text.startswith("# Query\nservice OR 6\n\n# Session ")
+    assert "tool: " in text
+    assert "every port" not in text
+    assert len(text) < 18_000
+    assert all(f"turn {n} " in text for n in range(4, 9))
+
+
+async def fails(request: Sequence[Message]) -> str:
+    raise ModelError("no answer\nfrom x")
+
+
+async def is_too_long(request: Sequence[Message]) -> str:
+    raise ContextFull("4,096 tokens at most")
+
+
+async def says_nothing(request: Sequence[Message]) -> str:
+    return ""
+
+
+async def hangs(request: Sequence[Message]) -> str:
+    await anyio.sleep_forever()
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("write", "why"),
+    [
+        (fails, "no answer from x"),
+        (is_too_long, "4,096 tokens at most"),
+        (says_nothing, "the model gave no usable summary"),
+        (hangs, "the model gave no summary within 0.01 s"),
+        (None, "no model writes summaries here"),
+    ],
+)
+def test_a_failed_summary_loses_no_hit(
+    store: SessionStore, write: Summarise | None, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "_SECONDS", 0.01)
+    plain = _call(store, {"query": "port"})
+    assert _call(store, {"query": "port", "summary": True}, write) == plain | {"not_summarised": why}
+    assert _call(store, {"query": "nonsense", "summary": True}, write) == {"note": NOTE, "sessions": []}
+
+
 def test_the_messages_around_a_hit_can_be_read(search: Search) -> None:
     (found,) = search(query='"port 8080 is taken"')["sessions"]
     (hit,) = found["hits"]
@@ -114,6 +181,8 @@ def test_a_long_session_is_shown_in_part_and_long_messages_are_cut(search: Searc
         ({"query": "x", "limit": 0}, "limit"),
         ({"query": "x", "place": -1}, "place"),
         ({"query": "x", "sort": "new"}, "sort"),
+        ({"query": "port", "platform": "matrix"}, "no sessions are held there; there are sessions of: cli"),
+        ({"query": "port", "platform": "\ud800"}, "no sessions are held there"),
     ],
 )
 def test_a_call_that_makes_no_sense_is_told_why(search: Search, arguments: dict[str, Any], error: str) -> None:
