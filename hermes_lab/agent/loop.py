@@ -3,7 +3,8 @@
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple, cast
 
 import anyio
@@ -17,7 +18,8 @@ from hermes_lab.agent.tokens import TokenTrace
 from hermes_lab.config.schema import AgentConfig, PriceConfig, RunConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.hermes_format import parse_reply, render_results
-from hermes_lab.protocols import ModelClient
+from hermes_lab.models.listener import Listener, answer_of
+from hermes_lab.protocols import ModelClient, OnText, StreamingModel
 from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.transcript import CONCLUDE
 from hermes_lab.types import Generation, Message, Recorded, Step, ToolCall, ToolResult, Trajectory, Usage
@@ -40,7 +42,8 @@ class Agent:
 
     `messages` is the full conversation; `context` is the part that the model sees after compression by `summariser`.
     `cost` is the cost of all model calls at `model.price`. A child's spending also counts towards the budget of its
-    `parent`, and both budgets end together. `activity` says what it waits for.
+    `parent`, and both budgets end together. `activity` says what it waits for. With `on_text`, replies are told as they
+    come, if the model can stream, else whole; `activity.turn` counts the replies. Children and forks tell nothing.
     """
 
     def __init__(
@@ -53,12 +56,14 @@ class Agent:
         parent: "Agent | None" = None,
         summariser: Summariser | None = None,
         activity: Activity | None = None,
+        on_text: OnText | None = None,
     ) -> None:
         self._model = model
         self._toolbox = toolbox
         self._config = config
         self._price = price or PriceConfig()
         self._parent = parent
+        self._on_text = on_text
         self._summariser = summariser or Summariser(model, self._price)
         self._deadline = time.monotonic() + config.max_seconds
         self._trace = TokenTrace()
@@ -163,11 +168,8 @@ class Agent:
             return await self._generate()
 
     async def _generate(self) -> Generation:
-        native = self._config.tool_format == "native"
         started = time.monotonic()
-        reply = await self._model.generate(self.context.visible(), self._toolbox.schemas if native else ())
-        if not native:
-            reply = msgspec.structs.replace(reply, message=self._with_calls(reply.message))
+        reply = await self._told(self._on_text) if self._on_text else await self._reply(self._model.generate)
         self.messages.append(reply.message)
         seconds = time.monotonic() - started
         self.steps.append(Step(len(self.messages) - 1, reply.finish_reason, reply.usage, seconds, reply.retries))
@@ -175,6 +177,32 @@ class Agent:
         self.context.record_usage(reply.usage)
         self._trace.add(reply)
         return reply
+
+    async def _told(self, on_text: OnText) -> Generation:
+        """A reply that is told as it comes, or whole by a model that cannot stream."""
+        listener = Listener(on_text)
+        model = self._model
+        try:
+            if isinstance(model, StreamingModel):
+                reply = await self._reply(partial(model.stream, on_text=listener.tell))
+            else:
+                reply = await self._reply(model.generate)
+        except ContextFull:  # the model may be asked again with a shorter conversation
+            listener.restart()
+            raise
+        message = reply.message
+        if self._config.tool_format == "hermes" and message.tool_calls:
+            answer = parse_reply(message.content, self._tool_names()).content
+        else:
+            answer = answer_of(message.content, self.messages)
+        listener.settle(answer, message.reasoning)
+        return reply
+
+    async def _reply(self, ask: Callable[..., Awaitable[Generation]]) -> Generation:
+        if self._config.tool_format == "native":
+            return await ask(self.context.visible(), self._toolbox.schemas)
+        reply = await ask(self.context.visible(), ())
+        return msgspec.structs.replace(reply, message=self._with_calls(reply.message))
 
     def _with_calls(self, message: Message) -> Message:
         """Parses the calls in the text. The content stays as sampled."""

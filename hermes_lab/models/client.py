@@ -95,13 +95,13 @@ class EndpointClient:
                     self._wire.path, body, read, self._check_room, receiver=reader if streams else None
                 )
             except Refused as error:
+                if reader:
+                    reader.restart()
                 if error.status == 400 and _FILTERED.search(str(error)):  # retrying would not help
                     return Generation(Message(role="assistant", content=""), "content_filter", Usage())
                 learned = self._wire.learn(error, body) or (streams and self._learn_whole(error, body))
                 if not learned or lesson == _MOST_LESSONS - 1:
                     raise self._advised(error, body) from None
-                if reader:
-                    reader.restart()
             else:
                 return msgspec.structs.replace(reply, retries=retries) if retries else reply
         raise AssertionError("the last lesson raises")

@@ -17,6 +17,7 @@ from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models import endpoint, fleet
 from hermes_lab.models.client import EndpointClient
+from hermes_lab.models.refusals import NoReply
 from hermes_lab.models.remote import open_endpoints
 from hermes_lab.models.wires.sse import EventReader, events_of
 from hermes_lab.protocols import Delta, ModelClient, StreamingModel
@@ -279,9 +280,16 @@ async def test_a_prompt_that_is_found_too_long_in_a_stream_is_context_full() -> 
         await ask(Reply(pieces=[event]))
 
 
-async def test_what_a_filter_withheld_is_taken_back() -> None:
+async def test_a_stream_that_is_refused_after_its_beginning_is_taken_back() -> None:
+    event = b'data: {"error": {"message": "no tools with streaming", "code": 400}}\n\n'
+    told, _ = await ask(Reply(pieces=[BEGUN + event]), "Whole.")
+    assert told.deltas == [Delta("text", "Half an"), Delta("restart"), Delta("text", "Whole.")]
+
+
+@pytest.mark.parametrize("tool_format", ["native", "hermes"])
+async def test_what_a_filter_withheld_is_taken_back(tool_format: str) -> None:
     event = b'data: {"error": {"message": "Provider returned content_filter", "code": 400}}\n\n'
-    told, _ = await ask(Reply(pieces=[BEGUN + event]))
+    told, _ = await ask(Reply(pieces=[BEGUN + event]), tool_format=tool_format)
     assert (told.kinds(), told.reply.finish_reason) == (["text", "restart"], "content_filter")
 
 
@@ -303,7 +311,7 @@ async def test_a_stream_may_take_longer_than_the_timeout_as_long_as_it_goes_on()
 
 @pytest.mark.parametrize("late", [Reply("late", delay=60), Reply(pieces=[BEGUN, BEGUN], pause=0.3)])
 async def test_a_stream_that_stops_is_not_asked_for_again(late: Reply) -> None:
-    with pytest.raises(ModelError, match=r"nothing received within 0.1 s"):
+    with pytest.raises(NoReply, match=r"nothing received within 0.1 s"):
         await ask(late, timeout=0.1)
 
 
@@ -338,6 +346,11 @@ async def test_calls_and_reasoning_in_the_text_format_are_no_text(split: int) ->
     )
     assert whole.deltas == [Delta("reasoning", "Add?"), Delta("text", "I add.")]
     assert "tools" not in server.requests[0]
+
+
+async def test_the_end_of_a_text_is_told_even_if_it_looks_like_a_tag() -> None:
+    told, _ = await ask("4 <thin", tools=[], tool_format="hermes")
+    assert told.said("text") == "4 <thin"
 
 
 @pytest.mark.parametrize(
