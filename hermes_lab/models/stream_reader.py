@@ -1,6 +1,6 @@
 """Tells a reply while its bytes are received."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hermes_lab.config.schema import ModelConfig
 from hermes_lab.models.listener import Listener, answer_of
@@ -28,9 +28,7 @@ class StreamReader:
 
     def receive(self, chunk: bytes) -> None:
         """Tells what the next bytes of the body add."""
-        for event in self._events.feed(chunk):
-            for delta in self._wire.deltas(event):
-                self._add(delta)
+        self._tell(self._events.feed(chunk))
 
     def restart(self) -> None:
         """Takes back what was told, as the request failed and is sent again."""
@@ -39,6 +37,7 @@ class StreamReader:
 
     def finish(self, message: Message, prompts: Sequence[Message]) -> None:
         """Tells what is missing of the complete reply to `prompts`: all of it, if it did not come as a stream."""
+        self._tell(self._events.end())
         if not self._is_streamed:
             self._add(Delta("reasoning", separate_reasoning(message.content, message.reasoning)))
             self._add(Delta("text", message.content))
@@ -50,6 +49,11 @@ class StreamReader:
         self._events = EventReader()
         self._filter = TextFilter(self._listener, self._calls)
         self._is_streamed = False
+
+    def _tell(self, events: Iterable[object]) -> None:
+        for event in events:
+            for delta in self._wire.deltas(event):
+                self._add(delta)
 
     def _add(self, delta: Delta) -> None:
         self._is_streamed |= bool(delta.text.strip())

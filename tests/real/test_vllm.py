@@ -16,6 +16,7 @@ from hermes_lab.models.client import EndpointClient
 from hermes_lab.models.hermes_format import render_tools
 from hermes_lab.models.remote import open_endpoints
 from hermes_lab.models.server import VllmServer
+from hermes_lab.protocols import Delta
 from hermes_lab.types import Message
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -74,6 +75,20 @@ async def test_both_tool_formats_are_the_same_prompt(server: VllmServer) -> None
         text = await hermes.generate([system, ASK[1]], ())
     assert structured.prompt_token_ids == text.prompt_token_ids
     assert structured.token_ids == text.token_ids
+
+
+@pytest.mark.parametrize("tool_format", ["native", "hermes"])
+async def test_a_streamed_reply_is_the_whole_one(server: VllmServer, tool_format: ToolFormat) -> None:
+    tools = [TOOL] if tool_format == "native" else []
+    deltas: list[Delta] = []
+    async with client_of(server, tool_format) as client:
+        whole = await client.generate(ASK, tools)
+        told = await client.stream(ASK, tools, deltas.append)
+    assert (told.message, told.finish_reason, told.usage) == (whole.message, whole.finish_reason, whole.usage)
+    assert (told.prompt_token_ids, told.token_ids) == (whole.prompt_token_ids, whole.token_ids)
+    assert told.logprobs == pytest.approx(whole.logprobs, abs=0.01)
+    assert "".join(delta.text for delta in deltas) == whole.message.content.strip() != ""
+    assert len(deltas) > 1
 
 
 async def test_a_prompt_without_room_for_the_reply_is_context_full(server: VllmServer) -> None:

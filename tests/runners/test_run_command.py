@@ -221,6 +221,7 @@ def test_a_finished_run_needs_no_endpoint_to_be_resumed(tmp_path: Path) -> None:
     with running(FakeOpenAIServer(["Fine."])) as server:
         args = ["run", "-c", f"suite.path={file}", "-c", f"model.base_url={server.base_url}", "-c", "model.name=fake"]
         assert lab(*args, "--out", tmp_path / "run").returncode == 0
+    assert [name for request in server.requests for name in request if "stream" in name] == []
     assert lab(*args, "--out", tmp_path / "run", "--resume").returncode == 0
 
 
