@@ -59,6 +59,27 @@ def test_a_skill_that_is_saved_stands_in_the_next_sessions_prompt(home: Path) ->
     assert (change.name, change.origin, change.episode, change.model) == ("green-tea", "foreground", lesson, "fake")
 
 
+def test_a_published_skill_takes_arguments_runs_its_commands_and_is_listed_where_it_fits(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, field, body in (
+        ("greet", "argument-hint: [who] [how]", "Greet $1 at !`echo noon; exit 3`."),
+        ("there", "platforms: [discord]", "Not here."),
+        ("here", "platforms: [cli]", "Here."),
+    ):
+        (home / "skills" / name).mkdir(parents=True)
+        text = f"\ufeff---\nname: {name}\ndescription: Use when: {name}\n{field}\n---\n\n{body}\n"
+        (home / "skills" / name / "SKILL.md").write_text(text)
+    (request,) = chat(["Hello."], "/greet 'Ada L.' kindly")
+    expected = "Greet Ada L. at noon\n[the command failed with exit code 3: echo noon; exit 3].\n</skill>"
+    assert said(request).endswith(f"{expected}\n\nDo what the skill is for.")
+    listed = '<skills>\n- "greet": Use when: greet\n- "here": Use when: here\n</skills>'
+    assert said(request, 0).endswith(listed)
+    assert "loaded the skill greet; 1 command of the skill ran, 1 failed\n" in capsys.readouterr().err
+    (request,) = chat(["Hello."], "/greet Ada", "-c", "skills.inline_shell=off")
+    assert "Greet Ada at [not run: echo noon; exit 3]." in said(request)
+
+
 def test_a_slash_loads_a_skill_and_a_misspelt_one_is_not_sent(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chat([call(*SAVE), "Saved."], "Learn to make tea.")
     capsys.readouterr()

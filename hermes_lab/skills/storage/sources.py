@@ -26,11 +26,8 @@ _SECONDS = 300
 _QUIET_GIT = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
-    "core.symlinks=true",
     "protocol.ext.allow=never",
     "submodule.recurse=false",
-    "advice.detachedHead=false",
-    "init.defaultBranch=main",
 )
 """A repository is untrusted data: run none of its hooks, and fetch no submodules."""
 
