@@ -15,6 +15,7 @@ import typer
 from hermes_lab.chat.conversation import Turn
 from hermes_lab.chat.surface import Verbosity
 from hermes_lab.errors import ToolError
+from hermes_lab.protocols import Delta
 from hermes_lab.runners.chat.endings import why_no_answer
 from hermes_lab.runners.tables import printable
 from hermes_lab.sessions import Session
@@ -88,6 +89,9 @@ class Terminal:
             yield
         finally:
             timer.cancel()
+
+    def text(self, delta: Delta) -> None:
+        """See `Surface.text`: an answer is printed whole."""
 
     def call(self, call: ToolCall) -> None:
         """See `Surface.call`."""

@@ -20,7 +20,7 @@ from hermes_lab.chat.summaries import Summaries
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.models.reasoning import split_reasoning
-from hermes_lab.protocols import ModelClient, Sandbox
+from hermes_lab.protocols import ModelClient, OnText, Sandbox
 from hermes_lab.sandbox.local import LocalSandbox
 from hermes_lab.sessions.database import Session, SessionStore
 from hermes_lab.skills.learning.observe import observe
@@ -110,7 +110,7 @@ class Conversation:
 
     Every turn creates an agent that continues the stored session with the whole budget of `config.agent`, so a live
     session behaves exactly as a resumed one. `say` receives a line about the outcome of a `/skill-name`. `cost` is that
-    of all model calls since it was opened, at `model.price`.
+    of all model calls since it was opened, at `model.price`. `on_text` gets the replies of turns as they come.
     """
 
     def __init__(
@@ -124,6 +124,7 @@ class Conversation:
         *,
         auxiliary: ModelClient | None = None,
         say: Callable[[str], None],
+        on_text: OnText | None = None,
     ) -> None:
         self.session = session
         self._store = store
@@ -133,6 +134,7 @@ class Conversation:
         self._knowledge = knowledge
         self._auxiliary = auxiliary
         self._say = say
+        self._on_text = on_text
         self._answered = True
         self._counted = 0
         self._typed: dict[int, str] = {}
@@ -149,7 +151,7 @@ class Conversation:
         skills, length = self._toolbox.context.skills, self.session.length
         loaded = len(skills.loaded) if skills else 0
         self._typed[length] = prompt
-        agent = self._agent()
+        agent = self._agent(self._on_text)
         before = await self._processes()
         try:
             expanded = Expanded(prompt)
@@ -250,7 +252,7 @@ class Conversation:
         self._counted, self._answered = 0, True
         return said
 
-    def _agent(self) -> Agent:
+    def _agent(self, on_text: OnText | None = None) -> Agent:
         agent = Agent(
             self._model,
             self._toolbox,
@@ -258,6 +260,7 @@ class Conversation:
             self.session.messages,
             self._config.model.price,
             summariser=summariser_of(self._config, self._auxiliary),
+            on_text=on_text,
         )
         agent.context.compressions += self.session.compressions
         if isinstance(delegation := self._toolbox.context.delegate, Delegation):

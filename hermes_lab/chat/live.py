@@ -218,6 +218,7 @@ class LiveChat:
             self._knowledge,
             auxiliary=self._auxiliary,
             say=self.surface.note,
+            on_text=self.surface.text,
         )
         return _Opened(conversation, context, library, session.length, fresh=stored is None)
 

@@ -2,6 +2,7 @@
 
 from typing import Literal, Protocol
 
+from hermes_lab.protocols import Delta
 from hermes_lab.tools.registry import Ask
 from hermes_lab.types import ToolCall, ToolResult
 
@@ -22,6 +23,10 @@ class Surface(Protocol):
 
     def note(self, text: str) -> None:
         """Shows a status line."""
+        ...
+
+    def text(self, delta: Delta) -> None:
+        """Shows a piece of a reply as it comes."""
         ...
 
     def call(self, call: ToolCall) -> None:

@@ -31,6 +31,8 @@ from hermes_lab.chat.conversation import Turn
 from hermes_lab.chat.surface import Verbosity
 from hermes_lab.commands.registry import Completion as Offered
 from hermes_lab.errors import ToolError
+from hermes_lab.protocols import Delta
+from hermes_lab.runners.chat.blocks import Blocks
 from hermes_lab.runners.chat.endings import why_no_answer
 from hermes_lab.runners.tables import printable
 from hermes_lab.sessions import Session
@@ -41,6 +43,8 @@ Complete = Callable[[str], Iterable[Offered]]
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK_SECONDS = 0.1
 _RESULT_LINES = 20
+_TAIL_LINES = 8
+"""Lines of an unfinished block that stand above the prompt."""
 
 
 class Screen:
@@ -51,6 +55,8 @@ class Screen:
         self._json = json
         self._working: tuple[str, float] | None = None
         self._last_tool = ""
+        self._blocks = Blocks()
+        self._told = False
         self._answer: asyncio.Future[str] | None = None
         self._answers_to = None if sys.stdout.isatty() else sys.stdout
         self._completer = _CommandCompleter()
@@ -64,6 +70,7 @@ class Screen:
             complete_while_typing=False,
             key_bindings=self._keys(),
             reserve_space_for_menu=4,
+            erase_when_done=True,  # what stands above the prompt is not kept
         )
         self._leaving = False
 
@@ -80,6 +87,8 @@ class Screen:
         while True:
             line = await self._session.prompt_async(handle_sigint=False)
             self._leaving = False
+            prompt = "? " if self._answer else "> "
+            self._print(Text(prompt + printable(line, keep="\n\t"), style="bold"))
             if self._answer and not self._answer.done():
                 self._answer.set_result(line.strip())
             else:
@@ -131,8 +140,33 @@ class Screen:
         """Shows a failure."""
         self._print(Text(printable(text), style="red"))
 
+    def text(self, delta: Delta) -> None:
+        """See `Surface.text`: prints each block of Markdown once it is whole; the rest stands above the prompt."""
+        if self._json or self._answers_to:
+            return
+        if delta.kind == "restart":
+            self._blocks = Blocks()
+            if self._told:
+                self.note("the reply broke off; it begins again")
+            self._told = False
+        elif delta.kind == "text":
+            for block in self._blocks.add(delta.text):
+                self._show_block(block)
+
+    def _show_block(self, block: str) -> None:
+        if block.strip():
+            self._told = True
+            self._print(Markdown(printable(block, keep="\n\t")))
+
+    def _end_text(self) -> bool:
+        """Prints what is left of a reply's text. Returns whether anything was told of it."""
+        self._show_block(self._blocks.rest())
+        told, self._told = self._told, False
+        return told
+
     def call(self, call: ToolCall) -> None:
         """See `Surface.call`."""
+        self._end_text()
         repeated, self._last_tool = call.name == self._last_tool, call.name
         if self.verbosity == "off" or (self.verbosity == "new" and repeated):
             return
@@ -153,7 +187,7 @@ class Screen:
 
     def turn(self, session: Session, turn: Turn) -> None:
         """Shows the end of a turn."""
-        self._last_tool = ""
+        self._last_tool, told = "", self._end_text()
         if self._json:
             content = {"session": session.id, "name": session.name, "answer": turn.answer, "stop_reason": turn.stop}
             encoded = msgspec.json.encode(content | {"usage": msgspec.to_builtins(turn.usage)}).decode()
@@ -162,7 +196,7 @@ class Screen:
         if turn.answer is not None:
             if self._answers_to:
                 print(turn.answer, file=self._answers_to, flush=True)
-            else:
+            elif not told:
                 self._print(Markdown(printable(turn.answer, keep="\n\t")))
         if why := why_no_answer(turn):
             self.note(why)
@@ -194,6 +228,8 @@ class Screen:
 
     def _prompt(self) -> StyleAndTextTuples:
         shown: StyleAndTextTuples = []
+        if self._working and (tail := self._blocks.tail(_TAIL_LINES)):
+            shown.append(("", printable(tail, keep="\n") + "\n"))
         if self._working and not self._answer:
             what, since = self._working
             seconds = time.monotonic() - since

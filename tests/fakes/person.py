@@ -49,6 +49,14 @@ class Person:
             time.sleep(0.05)
         return shown
 
+    def sees_no(self, text: str) -> None:
+        """Waits until `text` has gone from the screen."""
+        limit = time.monotonic() + LONGEST
+        while text in (shown := self._run("capture-pane", "-p")):
+            if time.monotonic() > limit:
+                raise AssertionError(f"{text!r} is still shown:\n{shown}")
+            time.sleep(0.05)
+
     def screen(self) -> str:
         """Everything shown so far."""
         return self._run("capture-pane", "-p", "-J", "-S", "-")

@@ -195,6 +195,7 @@ def test_compress_tells_the_tokens_and_a_killed_chat_resumes_with_the_same_bytes
         for number, word in enumerate(("one", "two", "three"), 1):
             person.types(word)
             person.sees("alpha" if number == 1 else "beta" if number == 2 else "gamma")
+            person.sees_no("Ctrl-C stops")
             person.types("/usage")
             person.sees("completion =", times=number)
         person.types("/compress 700")
@@ -246,6 +247,33 @@ def test_a_failing_endpoint_ends_no_chat(opens: Opens) -> None:
         person.types("again")
         person.sees("fine")
         assert typed(server) == ["again"]
+
+
+def event(text: str, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
+    chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "fake", "choices": [choice]}
+    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+
+def test_a_reply_is_shown_as_it_comes(opens: Opens) -> None:
+    pieces = [event("First *paragraph*.\n\nSecond para"), event("graph.\n\nThird.", "stop"), b"data: [DONE]\n\n"]
+    slow = Reply(pieces=pieces, pause=1.5, headers={"Content-Type": "text/event-stream"})
+    with running(FakeOpenAIServer([slow, "Whole."])) as server:
+        person = opens(server)
+        person.types("tell")
+        shown = person.sees("Second para")
+        assert "First paragraph." in shown  # rendered, as it is whole
+        assert "Third" not in shown
+        person.sees("Third.")
+        person.types("again")
+        shown = person.sees("Whole.")
+        assert [shown.count(text) for text in ("First paragraph.", "Second paragraph.", "Third.", "Whole.")] == [
+            1,
+            1,
+            1,
+            1,
+        ]
+        assert server.requests[0]["stream"] is True
 
 
 def test_signals_and_keys_leave(opens: Opens) -> None:
