@@ -162,6 +162,9 @@ _COLUMNS: Mapping[str, _Column] = {
     ),
     "noted": _Column("memory", lambda e: bool(e.memory.snapshot)),
     "skills_eligible": _Column("skills", lambda e: sum(trace.eligible is True for trace in e.skills.traces)),
+    "skills_usable": _Column(
+        "skills", lambda e: sum(trace.listed and trace.eligible is not False for trace in e.skills.traces)
+    ),
     "skills_followed": _Column("skills", lambda e: sum(trace.followed is True for trace in e.skills.traces)),
     "recovered": _Column("observation", lambda e: e.observation.recovered if e.observation else None),
     "learning_value": _Column("observation", lambda e: e.observation.value if e.observation else None),

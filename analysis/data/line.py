@@ -47,6 +47,7 @@ class _Trajectory(Struct, frozen=True):
 
 class _Trace(Struct, frozen=True):
     eligible: bool | None = None
+    listed: bool = False
     followed: bool | None = None
 
 

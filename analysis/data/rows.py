@@ -121,6 +121,8 @@ class EpisodeRow(Struct, frozen=True):
     """Whether its prompt had notes."""
     skills_eligible: int
     """Skills known to be relevant to the task."""
+    skills_usable: int
+    """Listed skills that are relevant to the task, or of which that is not known."""
     skills_followed: int
     """Skills whose instructions a later call followed."""
     recovered: bool | None

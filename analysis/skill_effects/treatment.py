@@ -20,7 +20,8 @@ LEARNING = ("on", "placebo")
 """Those whose skills come from reviews."""
 COLUMNS = (
     *("lane", "phase", "status", "stop_reason", "iterations", "reviewed", "review_error", "skills_written"),
-    *("notes_written", "skills_listed", "skills_loaded", "skills_followed", "noted"),
+    *("notes_written", "skills_listed", "skills_usable", "skills_loaded"),
+    *("skills_followed", "noted"),
 )
 """The columns of `EpisodeRow` that a treatment needs."""
 
@@ -61,6 +62,8 @@ class Treatment(NamedTuple):
     episodes: int
     listed: int
     """Compared episodes with a skill in the prompt."""
+    usable: int
+    """Those in which a listed skill was relevant to the task, or this is not known."""
     loaded: int
     followed: int
     noted: int
@@ -144,6 +147,11 @@ class Treatment(NamedTuple):
         """That no skill's text was ever read, though skills were listed; "" otherwise."""
         if self.loaded or self.noted or not self.listed:
             return ""
+        if not self.usable:
+            return (
+                f"no task of `{self.arm}` came back to what a skill is about (eligible in 0 of "
+                f"{_counted(self.episodes, 'episode')}); use more rounds (learning.rounds)"
+            )
         return (
             f"`{self.arm}` never loaded a skill (listed in {self.listed:,} of "
             f"{_counted(self.episodes, 'episode')}, loaded in 0)"
@@ -182,7 +190,7 @@ def not_measured(before: Treatment | None, after: Treatment | None, config: Conf
 def is_told(warning: str, verdicts: str) -> bool:
     """Whether `verdicts` already say what a `warning` about a treatment says."""
     said = warning.partition(")")[0]
-    return said.startswith("`") and said in verdicts
+    return said.startswith(("`", "no task of `")) and said in verdicts
 
 
 def treatments_of(rows: "pd.DataFrame", compared: "pd.DataFrame") -> list[Treatment]:
@@ -240,6 +248,7 @@ class TreatmentTally:
         self._lanes.add(row.lane)
         self._counts["episodes"] += 1
         self._counts["listed"] += row.skills_listed > 0
+        self._counts["usable"] += row.skills_usable > 0
         self._counts["loaded"] += row.skills_loaded > 0
         self._counts["followed"] += row.skills_followed > 0
         self._counts["noted"] += row.noted
@@ -262,7 +271,7 @@ class TreatmentTally:
 
 _COUNTED = (
     *("worked", "answered", "reviewed", "reviews_failed", "written", "notes_written"),
-    *("episodes", "listed", "loaded", "followed", "noted"),
+    *("episodes", "listed", "usable", "loaded", "followed", "noted"),
 )
 
 

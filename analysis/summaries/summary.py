@@ -119,6 +119,7 @@ class _Row(NamedTuple):
     skills_written: int
     notes_written: int
     skills_listed: int
+    skills_usable: int
     skills_loaded: int
     skills_followed: int
     noted: bool

@@ -8,6 +8,7 @@ import typer
 
 from hermes_lab.analysis.skill_effects.capture import Capture, captures
 from hermes_lab.analysis.skill_effects.funnel import Funnel, funnels, read_seen
+from hermes_lab.analysis.skill_effects.treatment import GIVEN
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.runners import output
@@ -52,7 +53,7 @@ def effects(
         return
     for title, lines in (
         ("Capture: rules in force that the skills state", _capture(caught)),
-        ("Stages: episodes in which the right skill was listed, loaded and followed", _chain(chain)),
+        ("Stages: episodes in which the right skill was listed, loaded and followed", _chain(chain, frame)),
         ("Over time, by task number", _course(frame)),
         ("Transfer: held-out tasks", _transfer(frame)),
         ("Drift", _drift(frame, config)),
@@ -133,17 +134,18 @@ def _capture(caught: Sequence[Capture] | None) -> Lines:
         yield f"state a wrong rule: {', '.join(untrue[:6])}{f' and {len(untrue) - 6} more' * (len(untrue) > 6)}"
 
 
-def _chain(chain: Sequence[Funnel]) -> Lines:
-    arms: dict[str, list[Funnel]] = defaultdict(list)
+def _chain(chain: Sequence[Funnel], frame: "pd.DataFrame") -> Lines:
+    """A row for each arm with skills, also for one without an episode in which a skill was relevant."""
+    arms: dict[str, list[Funnel]] = {arm: [] for arm in GIVEN if (frame["arm"] == arm).any()}
     for funnel in chain:
-        arms[funnel.arm].append(funnel)
+        arms.setdefault(funnel.arm, []).append(funnel)
     if not arms:
         yield "no skill was eligible or loaded"
         return
     rows = []
     for arm, skills in _in_order(arms):
         counts = [[count for each in skills if (count := getattr(each, name)) is not None] for name in COUNTS]
-        rows.append((arm, str(len(skills)), *(str(sum(found)) if found else "-" for found in counts)))
+        rows.append((arm, str(len(skills)), *("-" if skills and not found else str(sum(found)) for found in counts)))
     yield from table(("ARM", "SKILLS", *COUNTS.values()), rows)
 
 

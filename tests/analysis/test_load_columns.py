@@ -189,6 +189,7 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         notes_written=len(e.memory.writes) + (len(e.review.memory) if e.review else 0),
         noted=e.memory.snapshot != "",
         skills_eligible=sum(trace.eligible is True for trace in e.skills.traces),
+        skills_usable=sum(trace.listed and trace.eligible is not False for trace in e.skills.traces),
         skills_followed=sum(trace.followed is True for trace in e.skills.traces),
         recovered=e.observation.recovered if e.observation else None,
         learning_value=e.observation.value if e.observation else None,

@@ -19,7 +19,9 @@ from hermes_lab.types import Episode, EpisodeError, MemoryUse, ModelIdentity, Re
 WriteRun = Callable[..., Path]
 TASKS = 6
 WRITE = SkillWrite("create", "totals", "", "review", "", "model-a", "", "")
-LISTED = SkillUse(listed=("totals",))
+LISTED = SkillUse(listed=("totals",), traces=(SkillTrace("totals", eligible=True, listed=True),))
+OTHER = SkillUse(listed=("totals",))
+"""A listed skill without a trace is not about the task."""
 LOADED = SkillUse(
     listed=("totals",), loaded=("totals",), traces=(SkillTrace("totals", listed=True, loaded=True, followed=True),)
 )
@@ -90,6 +92,17 @@ def test_merges_that_dropped_writes_are_counted(write_run: WriteRun) -> None:
     told = "on: 6 of 6 episodes reviewed, 6 skill writes, 2 merged, skills listed in 6 of 6 compared episodes"
     assert f"{told}, loaded in 6, followed in 6" in str(verdict(run))
     assert next(g for g in summarize(run)["groups"] if g["arm"] == "on")["treatment"]["merged"] == 2
+
+
+def test_skills_that_no_task_could_use_are_not_called_unread(write_run: WriteRun) -> None:
+    found = compared(write_run, *worlds("off"), *worlds("on", skills=OTHER, **REVIEWED))
+    assert found.sentence == (
+        "not measured: no task of `on` came back to what a skill is about (eligible in 0 of 48 episodes); "
+        "use more rounds (learning.rounds)"
+    )
+    unknown = msgspec.structs.replace(LISTED, traces=(SkillTrace("totals", listed=True),))
+    found = compared(write_run, *worlds("off"), *worlds("on", skills=unknown, **REVIEWED))
+    assert found.sentence == "not measured: `on` never loaded a skill (listed in 48 of 48 episodes, loaded in 0)"
 
 
 def test_skills_that_were_never_loaded_leave_no_null_result(write_run: WriteRun) -> None:

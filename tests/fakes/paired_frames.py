@@ -86,7 +86,7 @@ def _rows(
             # The treatment happened: without it arms are not compared.
             **{"stop_reason": "answered", "iterations": 3, "reviewed": True, "review_error": ""},
             **{"skills_written": 1, "notes_written": 0, "skills_listed": 1, "skills_loaded": 1},
-            **{"skills_followed": 1, "noted": False},
+            **{"skills_usable": 1, "skills_followed": 1, "noted": False},
             "model": "m",
             "adapter": ["", "tuned-0123"][weights],
             "adapter_digest": ["", "d"][weights],
