@@ -1,6 +1,6 @@
 """`run.json`: everything needed to repeat a run."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from hermes_lab.config.schema import RunConfig, decisive
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import ProgramUse
 
+OWN_LOOP = "the lab's own loop"
+"""The agent of a run without a program."""
 WITHOUT_OBJECTS = "2:"
 """Begins a digest of tasks that leaves out objects of the lab's own classes. Earlier ones had their names in it."""
 
@@ -42,6 +44,19 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     rescored: RescoredRun | None = None
     program: ProgramUse | None = None
     left_out: dict[str, str] = {}
+
+    @property
+    def agent(self) -> str:
+        """The program and its version, such as `hermes 0.19.0`; "" for the lab's own loop."""
+        return self.program.shown if self.program else ""
+
+    def wanted_of(self, arms: Collection[str]) -> int:
+        """The episodes of some arms of an experiment, which all have equally many; of the whole run if there are
+        none."""
+        planned = self.config.get("learning", {}).get("arms", ())
+        if self.command != "learn" or not arms or not set(arms) <= set(planned):
+            return self.wanted
+        return self.wanted * len(set(arms)) // len(planned)
 
 
 def read_manifest(run: Path) -> RunManifest:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -40,7 +40,7 @@ from hermes_lab.analysis.stats.paired import PLACES, Codes, intraclass_correlati
 from hermes_lab.analysis.stats.power import Lanes
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import MAIN
-from hermes_lab.manifest import config_differences, read_manifest
+from hermes_lab.manifest import OWN_LOOP, config_differences, read_manifest
 
 
 def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
@@ -49,15 +49,16 @@ def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
     Raises `ConfigError` if their tasks differ or one lacks the arm.
     """
     refuse_other_tasks(before, after)
-    olds, news = (_of_arm(load_episodes(run, columns=COLUMNS), arm, run) for run in (before, after))
+    wholes = [load_episodes(run, columns=COLUMNS) for run in (before, after)]
+    olds, news = (_of_arm(whole, arm, run) for whole, run in zip(wholes, (before, after), strict=True))
     of = f", {arm}" if arm else ""
     report = compare_frames(olds, news, RUN_PLACE, (f"{before}{of}", f"{after}{of}"))
     fields = config_differences(read_manifest(before), read_manifest(after))
     notes = (
         *report.notes,
         *coverage(olds, news, (str(before), str(after))),
-        *_notes(before, olds),
-        *_notes(after, news),
+        *_notes(before, wholes[0], [arm] * bool(arm)),
+        *_notes(after, wholes[1], [arm] * bool(arm)),
     )
     arms = [each for each in dict.fromkeys(olds["arm"]) if each in set(news["arm"])]
     several = len(arms) > 1 and not report.decomposition
@@ -66,6 +67,7 @@ def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
         report,
         differences=tuple(Difference(*each) for each in fields),
         notes=notes,
+        agents=tuple(_agents(before, after)),
         pooled=f"the arms {', '.join(arms)} are pooled (--arms compares one)" if several else "",
         flips=_flips(pair(olds, news, RUN_PLACE)) if plain else None,
     )
@@ -96,7 +98,7 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
     if frame.empty:
         raise ConfigError(f"{run} has no episodes yet, so there is nothing to compare")
     first, *others = (_of_arm(frame, arm, run) for arm in arms)
-    notes = _notes(run, frame[frame["arm"].isin(arms)], whole=frame)
+    notes = _notes(run, frame, arms)
     config = read_manifest(run).config if (run / "run.json").is_file() else {}
     progress = progress_in(run, frame) if (run / "run.json").is_file() else None
     reports = []
@@ -104,7 +106,7 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
         plan = registered(run, arms[0], arm, progress) if progress else None
         sides = [_looked_at(side, plan) if plan and plan.look else side for side in (first, other)]
         report = compare_frames(sides[0], sides[1], ARM_PLACE, (arms[0], arm), str(run), config)
-        reports.append(replace(report, notes=(*report.notes, *notes), registered=plan))
+        reports.append(replace(report, notes=(*report.notes, *notes), registered=plan, agents=tuple(_agents(run))))
     return [_with_look(report) for report in adjust(reports)]
 
 
@@ -164,7 +166,7 @@ def compare_frames(
     report = Report(
         *names,
         comparisons=tuple(found),
-        cells=_cells(before, after, place),
+        cells=_cells(before, after, place, names if place is RUN_PLACE else ("", "")),
         changes=_changes(before, after, names),
         slope=learning_slope(before, after) if one_arm else None,
         aggregates=_aggregates(olds, news, names) if one_arm and found[0].over != "tasks" else (),
@@ -208,7 +210,7 @@ def _absences(
         compared = dict(parts(of_side, when)).get(report.headline.part, of_side.iloc[:0])
         for treatment in treatments_of(side_[side_["arm"].isin(arms)], compared):
             if absent := treatment.absence({}) or treatment.unread():
-                yield f"in {name} {absent}"
+                yield f"in {name.removesuffix(f', {treatment.arm}')} {absent}"
 
 
 def adjust(reports: Sequence[Report]) -> list[Report]:
@@ -240,14 +242,24 @@ def _nothing(pairs: pd.DataFrame, names: tuple[str, str], where: str) -> str:
     return f"{sides}: none of {len(pairs)} pairs was judged on both sides ({errored} errored)"
 
 
-def _notes(run: Path, frame: pd.DataFrame, whole: pd.DataFrame | None = None) -> tuple[str, ...]:
-    """Notes on missing and errored episodes."""
+def _agents(*runs: Path) -> Iterator[str]:
+    """What worked in each run, if it was another program than the lab's own loop in any."""
+    manifests = [read_manifest(run) for run in runs if (run / "run.json").is_file()]
+    if any(manifest.agent for manifest in manifests):
+        for run, manifest in zip(runs, manifests, strict=True):
+            model = manifest.config.get("model", {}).get("name", "")
+            yield f"agent of {run}: {manifest.agent or OWN_LOOP}, {model}"
+
+
+def _notes(run: Path, whole: pd.DataFrame, arms: Collection[str]) -> tuple[str, ...]:
+    """Notes on missing and errored episodes of some arms, or of all."""
     notes = []
-    rows = len(frame if whole is None else whole)
+    frame = whole[whole["arm"].isin(arms)] if arms else whole
+    manifest = read_manifest(run) if (run / "run.json").is_file() else None
     if (run / "run.json").is_file() and (decision := stopped_early(run)):
         notes.append(f"{run} ended early: {decision}")
-    elif (run / "run.json").is_file() and rows < (wanted := read_manifest(run).wanted):
-        notes.append(f"{run} is not finished: results are based on {rows} of {wanted} episodes")
+    elif manifest and len(whole) < manifest.wanted and len(frame) < (wanted := manifest.wanted_of(arms)):
+        notes.append(f"{run} is not finished: results are based on {len(frame)} of {wanted} episodes")
     errors = Counter(frame.loc[frame["status"] == "errored", "error_kind"])
     if errors:
         kinds = ", ".join(f"{kind} {count}" for kind, count in errors.most_common())
@@ -335,19 +347,21 @@ def _decomposition(frame: pd.DataFrame, skills: tuple[str, str]) -> TwoByTwo | N
         return None
 
 
-def _cells(before: pd.DataFrame, after: pd.DataFrame, place: list[str]) -> tuple[Cell, ...]:
-    """Weights x skills over the paired episodes; empty unless both runs have exactly the arms off and on."""
+def _cells(before: pd.DataFrame, after: pd.DataFrame, place: list[str], names: tuple[str, str]) -> tuple[Cell, ...]:
+    """Weights x skills over the paired episodes; empty unless both runs have exactly the arms off and on. If both have
+    the same weights, the `names` of the runs tell them apart."""
     if not set(before["arm"]) == set(after["arm"]) == {"off", "on"}:
         return ()
     pairs = pair(before, after, place)
     scored = pairs[side(pairs, "success", "before").notna() & side(pairs, "success", "after").notna()]
     cells = []
     skills_arms: tuple[Literal["off", "on"], ...] = ("off", "on")
-    for which in ("before", "after"):
-        first = pairs.iloc[0]
-        weights = weights_name(first[f"model_{which}"], first[f"adapter_{which}"])
+    first = pairs.iloc[0]
+    of_both = [weights_name(first[f"model_{which}"], first[f"adapter_{which}"]) for which in ("before", "after")]
+    for which, weights, name in zip(("before", "after"), of_both, names, strict=True):
+        run = name if of_both[0] == of_both[1] else ""
         for skills in skills_arms:
             cell = scored[side(scored, "arm", which) == skills]
             rows = pd.DataFrame({name: side(cell, name, which) for name in [*PLACES, "success"]})
-            cells.append(Cell(weights, skills, rate_of(rows)))
+            cells.append(Cell(weights, skills, rate_of(rows), run))
     return tuple(cells)

@@ -144,10 +144,13 @@ class Cell:
     weights: str
     skills: Literal["off", "on"]
     success: Rate
+    run: str = ""
+    """The run, if both have the same weights."""
 
     def sentence(self) -> str:
         """The cell in one line."""
-        return f"{self.weights}, skills {self.skills}: {self.success} solved at the first submission"
+        name = f"{self.run}: {self.weights}" if self.run else self.weights
+        return f"{name}, skills {self.skills}: {self.success} solved at the first submission"
 
 
 @dataclass(frozen=True)
@@ -210,6 +213,8 @@ class Report:
     """What the agent was given in each arm with skills, if arms are compared."""
     absences: tuple[str, ...] = ()
     """Arms of two compared runs whose treatment did not happen."""
+    agents: tuple[str, ...] = ()
+    """What worked in each run, a line each; none if it was the lab's own loop in all."""
     pooled: str = ""
     """Which arms of two runs are compared as one; "" if it is one arm."""
     flips: Flips | None = None
@@ -267,7 +272,10 @@ class Report:
             "after": self.after,
             "differences": [difference._asdict() for difference in self.differences],
             "comparisons": [comparison.report() for comparison in self.comparisons],
-            "cells": [{"weights": c.weights, "skills": c.skills, "success": c.success.report()} for c in self.cells],
+            "cells": [
+                {"weights": c.weights, "skills": c.skills, "run": c.run, "success": c.success.report()}
+                for c in self.cells
+            ],
             "changes": [{"side": change.side} | change.comparison.report() for change in self.changes],
             "decomposition": self.decomposition.report() if self.decomposition else None,
             "slope": self.slope.report() if self.slope else None,
@@ -275,6 +283,7 @@ class Report:
             "treatments": [treatment.report() for treatment in self.treatments],
             "unmeasured": self.unmeasured,
             "notes": self.notes,
+            "agents": self.agents,
             "registered": self.registered.report() if self.registered else None,
             "flips": self.flips._asdict() if self.flips else None,
         }
@@ -286,7 +295,7 @@ class Report:
             rates = [f"{c.part}{', ' if c.part else ''}{c.rates()}" for c in self.comparisons]
             weights = [f"weights: {self.decomposition.weights}"] if self.decomposition else []
             said = [f"{self.before} -> {self.after}", *(f"  {line}" for line in (*rates, *weights))]
-            return [*said, *given, *(f"  {note}" for note in (*self._plan(), *self.notes))]
+            return [*said, *given, *(f"  {note}" for note in (*self._plan(), *self.agents, *self.notes))]
         lines: list[str] = []
         for part in dict.fromkeys(comparison.part for comparison in self.comparisons):
             lines.append(f"{self.before} -> {self.after}{', ' if part else ''}{part}")
@@ -304,5 +313,5 @@ class Report:
         if self.decomposition:
             lines += [f"  {line}" for line in self.decomposition.lines()]
         lines += given
-        lines += [f"  {note}" for note in self.notes]
+        lines += [f"  {note}" for note in (*self.agents, *self.notes)]
         return lines + [f"  the runs differ in {difference}" for difference in self.differences]

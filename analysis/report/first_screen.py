@@ -22,13 +22,14 @@ FIRST, FURTHER = 5, 3
 _UNJUDGED = "Not measured: no episode was judged."
 
 
-def first_screen(found: Findings, frame: pd.DataFrame) -> Markup:
-    """The first section of the page. It quotes the verdict verbatim, as everywhere."""
+def first_screen(found: Findings, frame: pd.DataFrame, agents: Sequence[str] = ()) -> Markup:
+    """The first section of the page. It quotes the verdict verbatim, as everywhere. `agents` are the programs that
+    worked, a line each."""
     sentence, more = _headline(found.verdict)
     if found.sides is None and found.uplifts is None:
         sentence, more = _alone(found), "" if found.evaluations else found.verdict.sentence
     plan = found.verdict.comparison.registered if found.verdict.comparison else None
-    said = [line for line in (more, *found.verdict.causes, *(plan.lines() if plan else ())) if line]
+    said = [line for line in (more, *found.verdict.causes, *(plan.lines() if plan else ()), *agents) if line]
     parts = [element("h1", _told(sentence), id="verdict-sentence"), _warnings(found.warnings)]
     if found.uplifts is not None:
         said.append("A run of `hermes-lab skills uplift`: the same tasks with a lane's library and without one skill")

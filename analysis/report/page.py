@@ -31,7 +31,7 @@ from hermes_lab.analysis.report.skillbook import SkillBook
 from hermes_lab.analysis.report.skills_section import skills
 from hermes_lab.analysis.report.transcript import encoded
 from hermes_lab.errors import ConfigError
-from hermes_lab.manifest import RunManifest, read_manifest
+from hermes_lab.manifest import OWN_LOOP, RunManifest, read_manifest
 from hermes_lab.records import read_episodes, write_atomic
 
 CAP = 50 * 1024 * 1024
@@ -153,7 +153,7 @@ def _body(
     names = list(run_names([str(run) for run in runs]).values())
     used = bool((frame["skills_listed"] > 0).any() or frame["reused"].any() or (frame["skills_written"] > 0).any())
     parts = [
-        first_screen(found, frame),
+        first_screen(found, frame, list(_agents(manifests, names))),
         sections.curves(found, frame, of_series) if found.learns else None,
         sections.arms(found, used=used),
         sections.evaluations(found),
@@ -164,6 +164,15 @@ def _body(
         sections.provenance(manifests, names, frame, embedding(len(frame), embedded)),
     ]
     return join([part for part in parts if part])
+
+
+def _agents(manifests: Sequence[RunManifest], names: Sequence[str]) -> Iterator[str]:
+    """What worked in each run, unless it was the lab's own loop in all of them."""
+    if any(manifest.agent for manifest in manifests):
+        for manifest, name in zip(manifests, names, strict=True):
+            of = f" of {name}" if len(names) > 1 else ""
+            model = manifest.config.get("model", {}).get("name", "")
+            yield f"agent{of}: {manifest.agent or OWN_LOOP}, {model}"
 
 
 def _nav(body: Markup) -> Markup:

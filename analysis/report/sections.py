@@ -15,7 +15,7 @@ from hermes_lab.analysis.report.markup import Markup, element, join
 from hermes_lab.analysis.report.words import NONE, duration, interval, number, percent, points, rate
 from hermes_lab.analysis.stats.over_lanes import Estimate
 from hermes_lab.analysis.summaries.warnings import PLAIN, ending
-from hermes_lab.manifest import RunManifest
+from hermes_lab.manifest import OWN_LOOP, RunManifest
 
 
 def section(name: str, title: str, *content: str) -> Markup:
@@ -328,6 +328,7 @@ def provenance(manifests: Sequence[RunManifest], names: Sequence[str], frame: pd
                 name,
                 manifest.command,
                 str(suite.get("name") or suite.get("path") or ""),
+                manifest.agent or OWN_LOOP,
                 weights,
                 f"{manifest.wanted:,}",
                 manifest.config_digest[:12] or NONE,
@@ -335,8 +336,8 @@ def provenance(manifests: Sequence[RunManifest], names: Sequence[str], frame: pd
                 manifest.versions.get("hermes-lab", NONE),
             )
         )
-    header = ("run", "command", "suite", "model", "episodes wanted", "configuration", "begun", "version")
+    header = ("run", "command", "suite", "agent", "model", "episodes wanted", "configuration", "begun", "version")
     ended = endings(frame)
     return section(
-        "runs", "Runs", table(header, rows, text=8), *([ended] if ended else []), element("p", shown, class_="axis")
+        "runs", "Runs", table(header, rows, text=9), *([ended] if ended else []), element("p", shown, class_="axis")
     )

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +18,11 @@ from hermes_lab.analysis.summaries.warnings import Seen, warnings_of
 from hermes_lab.manifest import read_manifest
 
 
-def summarize(run: Path) -> dict[str, Any]:
-    """Totals of the run, and under `groups` the same for each (arm, model, adapter), ready for JSON.
+def summarize(run: Path, arms: Collection[str] = ()) -> dict[str, Any]:
+    """Totals of the run, and under `groups` the same for each (arm, model, adapter), ready for JSON. With `arms`, of
+    these arms alone.
+
+    `program` has the name, version and digest of the program that worked; null for the lab's own loop.
 
     `finished` episodes have status ok, `scored` ones also a verdict, `solved` ones a correct first submission;
     `success_rate` and `mean_score` are null if nothing was scored. Tokens and seconds are sums over episodes without
@@ -51,11 +54,14 @@ def summarize(run: Path) -> dict[str, Any]:
     Raises `ConfigError` if `run` is no run folder.
     """
     manifest = read_manifest(run)
+    program = manifest.program
     total = _Tally()
     groups: dict[tuple[str, str, str, str], _Group] = {}
     dropped = _dropped(run)
     evaluation = Evaluation() if manifest.command == "run" else None
     for row in itertools.starmap(_Row, read_columns(run, _Row._fields)):
+        if arms and row.arm not in arms:
+            continue
         group = groups.setdefault((row.arm, row.model, row.adapter, row.adapter_digest), _Group())
         for tally in (total, group.whole, group.phases.setdefault(row.phase, _Tally())):
             tally.add(row, dropped[row.key])
@@ -66,7 +72,8 @@ def summarize(run: Path) -> dict[str, Any]:
     made = manifest.rescored
     merged = merges_of(run)
     content = {
-        "wanted": manifest.wanted,
+        "wanted": manifest.wanted_of(arms),
+        "program": program and {"name": program.name, "version": program.version, "digest": program.digest},
         "stopped": ended_early(run),
         **total.amounts(),
         "rescored": made and {"from": made.run, "verifier": made.verifier, "not_possible": total.rescore_problems()},

@@ -206,6 +206,11 @@ class ProgramUse(Struct, frozen=True, omit_defaults=True):
     state_after: str = ""
     prompt: str = ""
 
+    @property
+    def shown(self) -> str:
+        """`hermes 0.19.0`."""
+        return f"{self.name} {self.version}".rstrip()
+
 
 class EpisodeKey(Struct, frozen=True, kw_only=True):
     """What identifies the record of an episode: a later record with the same key supersedes an earlier one.

@@ -55,7 +55,8 @@ def compare(
         return
     for each in found:
         typer.echo(str(each))
-    say_warnings_of(*filter(None, (before, after)), told="\n".join(map(str, found)))
+    chosen = [arms] if arms and after else _several(arms) if arms else ()
+    say_warnings_of(*filter(None, (before, after)), told="\n".join(map(str, found)), arms=chosen)
 
 
 def _several(arms: str) -> list[str]:

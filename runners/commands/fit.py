@@ -138,6 +138,9 @@ def fit(
         return
     for line in lines:
         typer.echo(line)
+    for run in opened:
+        if run.manifest.agent:
+            typer.echo(f"agent of {run.folder}: {run.manifest.agent}, {run.manifest.config['model']['name']}")
     for warning in _differences(opened):
         typer.echo(warning)
     for run in opened:

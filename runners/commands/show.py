@@ -46,7 +46,7 @@ def show(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab show`."""
-    read_manifest(run)  # raises if this is not a run
+    manifest = read_manifest(run)
     histories = read_histories(run)
     lost = {(w.episode, w.name): w.won for merges in histories.values() for merge in merges for w in merge.dropped}
     if episode:
@@ -64,6 +64,8 @@ def show(
     if json:
         typer.echo(msgspec.json.encode({"episodes": chosen, "borders": histories}).decode())
         return
+    if manifest.agent:
+        typer.echo(f"{manifest.agent}, {manifest.config.get('model', {}).get('name', '')}\n")
     for text in _listed(chosen, histories):
         typer.echo(text)
 
@@ -186,7 +188,8 @@ def _write(write: SkillWrite) -> str:
 
 
 def _whole(episode: Episode, lost: Lost) -> Iterator[str]:
-    yield f"{episode.key}: {_result(episode)}, {episode.seconds:.1f} s, {episode.model.name}"
+    program = f"{episode.program.shown}, " if episode.program else ""
+    yield f"{episode.key}: {_result(episode)}, {episode.seconds:.1f} s, {program}{episode.model.name}"
     if episode.error:
         yield printable(f"{episode.error.message}\n{episode.error.detail}".rstrip(), keep="\n")
     if episode.trajectory:

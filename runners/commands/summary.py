@@ -1,6 +1,6 @@
 """`summary`: summarises a run."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +33,22 @@ def say_warnings(content: dict[str, Any]) -> None:
         output.say(f"warning: {warning}")
 
 
-def say_warnings_of(*runs: Path, told: str = "") -> None:
-    """Prints the warnings of several runs, each with the run's folder; not those of arms that `told` has covered."""
+def say_warnings_of(*runs: Path, told: str = "", arms: Collection[str] = ()) -> None:
+    """Prints the warnings of several runs, or of some of their arms, each with the run's folder; not those of arms that
+    `told` has covered."""
     from hermes_lab.analysis.skill_effects.treatment import is_told
 
-    for run, warning in warnings_of_runs(*runs):
+    for run, warning in warnings_of_runs(*runs, arms=arms):
         if not is_told(warning, told):
             output.say(f"warning: {run}: {warning}")
 
 
-def warnings_of_runs(*runs: Path) -> Iterator[tuple[Path, str]]:
-    """The warnings of several runs, each with its run."""
+def warnings_of_runs(*runs: Path, arms: Collection[str] = ()) -> Iterator[tuple[Path, str]]:
+    """The warnings of several runs, or of some of their arms, each with its run."""
     from hermes_lab.analysis.summaries.summary import summarize
 
     for run in runs:
-        for warning in summarize(run)["warnings"]:
+        for warning in summarize(run, arms)["warnings"]:
             yield run, warning
 
 
@@ -75,9 +76,10 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
             typer.echo(f"  {'not rescored, without a score':<32} {count:,}: {printable(why)}")
     for kind, error in content["errors"].items():
         typer.echo(f"  {f'errored: {kind}':<32} {error['count']}, most often: {printable(error['message'])}")
+    program = " ".join(filter(None, map((content["program"] or {}).get, ("name", "version"))))
     for group in content["groups"]:
-        weights = group["adapter"] or group["model"]
-        typer.echo(f"\n  {weights}" if content["evaluation"] else f"\n  arm {group['arm']}, {weights}")
+        arm = "" if content["evaluation"] else f"arm {group['arm']}"
+        typer.echo(f"\n  {', '.join(filter(None, (arm, program, group['adapter'] or group['model'])))}")
         for name, label in _rates_of(content, group):
             more = _without_call(group) if name == "first_call_ok" else ""
             typer.echo(f"    {label:<30} {rate_text(_learnt(group)[name])}{more}")

@@ -40,14 +40,15 @@ def trajectory_document(episode: Episode, trajectory: Trajectory) -> dict[str, A
     """One ATIF document. Counts that were not recorded, such as tokens of a scripted model, are left out."""
     steps = list(_steps(trajectory))
     steps[0]["timestamp"] = episode.started_at
-    model = episode.model
+    model, program = episode.model, episode.program
+    lab = version("hermes-lab")
     return {
         "schema_version": SCHEMA,
         "session_id": episode.key,
         "trajectory_id": episode.key,
         "agent": {
-            "name": "hermes-lab",
-            "version": version("hermes-lab"),
+            "name": program.name if program else "hermes-lab",
+            "version": (program.version or "unknown") if program else lab,
             "model_name": model.name,
             "tool_definitions": list(trajectory.tools),
             "extra": {
@@ -55,6 +56,7 @@ def trajectory_document(episode: Episode, trajectory: Trajectory) -> dict[str, A
                 "adapter": model.adapter,
                 "adapter_digest": model.adapter_digest,
                 "tool_format": trajectory.tool_format,
+                **({"harness": f"hermes-lab {lab}", "digest": program.digest} if program else {}),
             },
         },
         "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],

@@ -34,6 +34,7 @@ def metadata(episode: Episode, trajectory: Trajectory) -> dict[str, Any]:
         "model": episode.model.name,
         "adapter": episode.model.adapter,
         "adapter_digest": episode.model.adapter_digest,
+        "program": episode.program.shown if episode.program else "",
         "snapshot": episode.skills.snapshot,
         "skills_loaded": list(episode.skills.loaded),
         "config_digest": episode.config_digest,

@@ -201,3 +201,48 @@ def test_a_run_without_arms_has_no_treatment(write_run: WriteRun) -> None:
     found = summarize(write_run([make_episode(True)]))
     assert found["warnings"] == []
     assert found["groups"][0]["treatment"] is None
+
+
+FOUR = {"learning": {"arms": ["off", "on", "placebo", "oracle"]}}
+
+
+def four_arms(write_run: WriteRun, folder: str, **on: Any) -> Path:
+    """A finished run; its placebo never learned."""
+    episodes = [*worlds("off"), *worlds("on", **on), *worlds("placebo"), *worlds("oracle", skills=LOADED)]
+    return write_run(episodes, folder=folder, wanted=len(episodes), config=FOUR)
+
+
+def told_by_compare(*arguments: str | Path) -> str:
+    return CliRunner().invoke(app, ["compare", *map(str, arguments)]).output
+
+
+def test_one_arm_of_two_runs_is_compared_as_if_there_were_no_other(write_run: WriteRun) -> None:
+    one = four_arms(write_run, "one", skills=LISTED, **REVIEWED)
+    two = four_arms(write_run, "two", solved=6, skills=LOADED, **REVIEWED)
+    told = told_by_compare(one, two, "--arms", "on")
+    assert "is not finished" not in told
+    assert "placebo" not in told
+    assert f"in {one} `on` never loaded a skill (listed in 48 of 48 episodes, loaded in 0)" in told
+    assert "`placebo` never learned" in told_by_compare(one, two)
+
+
+def test_arms_that_are_left_out_warn_of_nothing(write_run: WriteRun) -> None:
+    one = four_arms(write_run, "one", solved=6, skills=LOADED, **REVIEWED)
+    assert "placebo" not in told_by_compare(one, "--arms", "off,on")
+    assert "`placebo` never learned" in told_by_compare(one, "--arms", "off,placebo")
+
+
+def test_an_unfinished_arm_is_told_with_the_episodes_wanted_of_it(write_run: WriteRun) -> None:
+    episodes = [*lane("off", skills=SkillUse()), *lane("on", skills=LOADED, **REVIEWED)]
+    run = write_run(episodes[:-2], wanted=4 * TASKS, config=FOUR)
+    assert f"{run} is not finished: results are based on 10 of 12 episodes" in told_by_compare(run, "--arms", "off,on")
+    copy = write_run(lane("on", solved=4, skills=LOADED, **REVIEWED), folder="whole", wanted=4 * TASKS, config=FOUR)
+    told = told_by_compare(run, copy, "--arms", "on")
+    assert f"{run} is not finished: results are based on 4 of 6 episodes" in told
+    assert f"{copy} is not finished" not in told
+
+
+def test_the_same_weights_in_two_runs_are_told_apart_by_their_runs(write_run: WriteRun) -> None:
+    one, two = (write_run([*lane("off"), *lane("on")], folder=name, wanted=2 * TASKS) for name in ("one", "two"))
+    assert f"{one}: model-a untuned, skills off: 3/6" in told_by_compare(one, two)
+    assert f"{two}: model-a untuned, skills on: 3/6" in told_by_compare(one, two)
