@@ -714,6 +714,7 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
     "price": {"cached": None, "cache_write": None},
     "agent": {"max_repeats": None, "program": "", "review": "auto", "settings": {}, "carry_state": False},
     "learning": {"stop": {"when": "never"}},
+    "skills": {"inline_shell": "isolated"},
 }
 """Fields added since digests were introduced, with the value that gives the old behaviour."""
 
@@ -721,9 +722,9 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
 def decisive(content: dict[str, Any]) -> dict[str, Any]:
     """The fields of a dumped configuration that affect results.
 
-    Left out are where the run is written, whether workspaces are kept, where and how concurrently it executes, how its
-    models and search service are reached and retried (a server may move), the budget, the trackers, and the assumptions
-    of the power calculation.
+    Left out are where the run is written, what only chats use, whether workspaces are kept, where and how concurrently
+    it executes, how its models and search service are reached and retried (a server may move), the budget, the
+    trackers, and the assumptions of the power calculation.
     """
     rows = {name: value for name, value in content.items() if name not in ("budget", "auxiliary", "judge", "tracking")}
     if judge := content.get("judge"):
@@ -735,6 +736,7 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
         # Where a program is installed does not matter; its version and digest are in the manifest.
         "agent": _as_before("agent", _without(content["agent"], "at")),
         "learning": _as_before("learning", _without(content["learning"], "expect")),
+        "skills": _as_before("skills", _without(content["skills"], "sources", "bundled")),
         "web": _without(content.get("web", {}), *_REACHING),
         "run": _without(
             content["run"], "out", "concurrency", "executor", "processes", "ray", "keep_workspaces", "workspace_mb"
