@@ -50,7 +50,7 @@ class EpisodeLog:
 
     async def append(self, episode: Episode) -> None:
         """Appends one episode. Once a write has failed, this and every later call raises its `OSError`."""
-        self._pending.append(_encoder.encode(episode) + b"\n")
+        self._pending.append(_encoded(episode) + b"\n")
         self._queued += 1
         mine = self._queued
         async with self._lock:
@@ -77,6 +77,23 @@ class EpisodeLog:
         os.close(self._fd)
         if self.path.stat().st_size == 0:
             self.path.unlink()
+
+
+def _encoded(episode: Episode) -> bytes:
+    try:
+        return _encoder.encode(episode)
+    except UnicodeEncodeError:  # a lone surrogate, such as in a file name that is not UTF-8: it is written as `\udcff`
+        return _encoder.encode(_encodable(msgspec.to_builtins(episode)))
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(each) for each in value]
+    return value
 
 
 def episode_files(run: Path) -> list[Path]:

@@ -50,6 +50,14 @@ def test_a_record_is_the_same_bytes_wherever_it_was_sent() -> None:
 
 
 @pytest.mark.anyio
+async def test_text_that_is_no_unicode_is_kept_escaped(tmp_path: Path) -> None:
+    """Such as a file name that is not UTF-8, as the system gives it to Python."""
+    await write(tmp_path, episode("odd", text="a \udcff b"), episode("plain", text="\\ é"))
+    texts = {each.task_id: each.trajectory.messages[0].content for each in read_episodes(tmp_path) if each.trajectory}
+    assert texts == {"odd": "a \\udcff b", "plain": "\\ é"}
+
+
+@pytest.mark.anyio
 async def test_a_later_attempt_supersedes_an_errored_one(tmp_path: Path) -> None:
     await write(tmp_path, episode("a", status="errored", score=None), episode("b"))
     await write(tmp_path, episode("a"))
