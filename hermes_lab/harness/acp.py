@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from hermes_lab.errors import ProgramError, SandboxError
-from hermes_lab.harness.program import Ended
+from hermes_lab.harness.program import Ended, no_command
 from hermes_lab.protocols import Process, Sandbox
 
 _VERSION = 1
@@ -44,7 +44,7 @@ class AcpConversation:
                 await self._open()
             if limit.cancelled_caught:
                 raise ProgramError(f"{self._command[0]}: opened no session within {_START_SECONDS:g} seconds")
-        content = [{"type": "text", "text": prompt}]
+        content = [{"type": "text", "text": no_command(prompt)}]
         await self._call("session/prompt", {"sessionId": self._session, "prompt": content})
         assert self._process is not None
         return Ended(0, "", self._process.errors())

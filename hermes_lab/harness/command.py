@@ -8,6 +8,8 @@ from hermes_lab.errors import ProgramError
 from hermes_lab.harness.program import Ended, Program, Start
 from hermes_lab.protocols import Process, Sandbox
 
+_LONGEST_ARGUMENT = (128 << 10) - 1
+"""Bytes of one argument of a command, at most, by Linux (MAX_ARG_STRLEN)."""
 _KEPT = 1 << 16
 """Bytes that are kept of the end of a program's output."""
 
@@ -28,6 +30,11 @@ class CommandConversation:
     async def turn(self, prompt: str) -> Ended:
         """See `Conversation.turn`."""
         command = self._program.command(self._start, prompt, self._session())
+        if max(len(part.encode(errors="replace")) for part in command) > _LONGEST_ARGUMENT:
+            raise ProgramError(
+                f"{self._program.name}: the prompt is longer than the {_LONGEST_ARGUMENT:,} bytes that an argument of "
+                "a command may have"
+            )
         process = await self._sandbox.start([self._executable, *command], self._environment)
         try:
             await process.close_stdin()

@@ -16,7 +16,7 @@ import msgspec
 
 from hermes_lab.agent.review import outcome_of
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.errors import ConfigError, InfraError, ProgramError, ToolError
+from hermes_lab.errors import ConfigError, ContextFull, InfraError, ModelError, ProgramError, ToolError
 from hermes_lab.harness.acp import AcpConversation
 from hermes_lab.harness.command import CommandConversation, shell_environment
 from hermes_lab.harness.home import Harvest, OriginOf, Writer, furnish, harvest
@@ -211,25 +211,33 @@ class ProgramWorker:
         self._told.prompts.append(prompt)
         if not self._program.resumes and (earlier := self._told.prompts[:-1]):
             prompt = f"{earlier[0]}\n\nAn earlier attempt was rejected: {prompt}"
-        before, refused = len(self._conversations().main.steps), self._proxy.refused
+        before = len(self._conversations().main.steps)
         ended = await self._turn(prompt, self._deadline)
         if self._stopped:
             return self._stopped
-        main = self._conversations().main
+        main, refusal = self._conversations().main, self._proxy.refusal
         worked = len(main.steps) > before
-        if self._proxy.refused > refused and (not worked or main.stop == "ended"):
+        if worked and main.stop != "ended":
+            return main.stop
+        if worked and self._answered(main):
+            return "answered"
+        if isinstance(refusal, ContextFull):
             return "context_full"
+        if refusal:
+            raise ModelError(f"{self._program.name} gave up, as its request was refused: {refusal}")
         if not worked:
             raise ProgramError(f"{self._program.name} ended without asking for a reply{_said(ended)}")
-        return "answered" if main.stop == "ended" and self._answered(main) else main.stop
+        return main.stop
 
     async def _turn(self, prompt: str, deadline: float, *, review: bool = False) -> Ended | None:
         """Gives the program a prompt. Ends it when a budget or the time is used up; sets `_stopped` then. A review that
         is asked for has budgets of its own.
 
-        Raises the proxy's failure, whatever the program made of it.
+        Raises the proxy's failure, whatever the program made of it. A program that broke its protocol after it had
+        asked for a reply has ended.
         """
         self._proxy.begin_turn(review=review)
+        before = len(self._proxy.exchanges)
         ended: list[Ended] = []
         failed: list[Exception] = []
 
@@ -247,6 +255,7 @@ class ProgramWorker:
 
         async def limit() -> None:
             await anyio.sleep(deadline - time.monotonic())
+            self._proxy.end_turn()
             await self._proxy.quiet(0)  # a slow endpoint is not the program's failure
             self._stopped = "max_seconds"
             group.cancel_scope.cancel()
@@ -261,8 +270,13 @@ class ProgramWorker:
         if self._stopped:
             await self._conversation.aclose()
             return None
+        if failed and isinstance(failed[0], ProgramError) and len(self._proxy.exchanges) > before:
+            return Ended(1, "", str(failed[0]))
         if failed:
             raise failed[0]
+        if not ended:  # stopped, as it only repeated requests that were refused
+            await self._conversation.aclose()
+            return None
         return ended[0]
 
     def _program_serves(self) -> bool:

@@ -63,6 +63,11 @@ class Ended:
     stderr: str
 
 
+def no_command(prompt: str) -> str:
+    """A prompt that a program does not take for one of its slash commands: programs trim it before they look."""
+    return f"Task: {prompt}" if prompt.lstrip().startswith("/") else prompt
+
+
 class Program(ABC):
     """A program that works on tasks.
 

@@ -180,6 +180,7 @@ class Sorter:
         """The replies, by the place of the conversation that ends with them."""
         self._nodes: list[Node] = []
         self._first: Node | None = None
+        self._has_tools = False
         self._found: Conversations | None = None
 
     def arrive(self, asked: Asked) -> Arrived:
@@ -197,7 +198,13 @@ class Sorter:
             role = "review"
         elif prompts or (parent.role == "work" if parent else self._begins_alike(asked, keys)):
             role = "work"
+        self._has_tools |= role == "work" and bool(asked.tools)  # whether it is answered or not
         return Arrived(role, keys, place, parent, prompts)
+
+    def is_main(self, asked: Asked, arrived: Arrived) -> bool:
+        """Whether a request is the work itself, as far as is known: side requests, such as for a title, have no tools
+        where the work has some."""
+        return arrived.role == "work" and (bool(asked.tools) or not self._has_tools)
 
     def add(self, number: int, exchange: Exchange, arrived: Arrived) -> None:
         """Adds an exchange that was answered, the `number`th that arrived."""
@@ -221,7 +228,7 @@ class Sorter:
         """The conversations so far. It does not depend on the order in which unrelated requests arrived."""
         if self._found is None:
             nodes = sorted(self._nodes, key=lambda node: node.number)
-            path = _path(nodes)
+            path = _path(nodes, self._has_tools)
             main = Thread()
             for node in path:
                 main.add(node)
@@ -249,9 +256,8 @@ class Sorter:
         return first is not None and keys[:1] == first.keys[:1] and _names(asked.tools) == first.tools
 
 
-def _path(nodes: Sequence[Node]) -> list[Node]:
-    """The requests of the work, in order."""
-    with_tools = any(node.tools for node in nodes)  # side requests have none
+def _path(nodes: Sequence[Node], with_tools: bool) -> list[Node]:
+    """The requests of the work, in order. `with_tools`: it has tools, so what has none is a side request."""
     work = [node for node in nodes if node.role == "work" and (node.tools or not with_tools)]
     path: list[Node] = []
     for node in work:

@@ -29,6 +29,8 @@ from hermes_lab.types.trajectory import Budget
 _LARGEST_BODY = 256 << 20
 _PING_SECONDS = 15.0
 _CHARACTERS_PER_TOKEN = 4
+_MOST_REFUSALS = 20
+"""Refused requests of the work in a row, after which a program that goes on asking is stopped."""
 """For estimates of a prompt's tokens, which some programs ask for."""
 
 
@@ -76,6 +78,9 @@ class Proxy:
         self.in_flight = 0
         self.refused = 0
         self.rejected = 0
+        self.refusal: ContextFull | Rejected | None = None
+        self._in_a_row = 0
+        self._late = False
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=_LARGEST_BODY)
@@ -103,6 +108,7 @@ class Proxy:
         self._work.iterations = 0
         self._review = self._review.anew()
         self._in_review = review
+        self.refusal, self._in_a_row, self._late = None, 0, False
         self._stopped = anyio.Event()
         self._check()
 
@@ -125,12 +131,18 @@ class Proxy:
         """The number of parts, such as images, that the record cannot hold: the most in one request."""
         return max((exchange.asked.lost for exchange in self.exchanges), default=0)
 
+    def end_turn(self) -> None:
+        """Refuses every further request of the turn; those in flight are still answered."""
+        self._late = True
+
     async def interrupted(self) -> None:
-        """Returns once there is a `failure`, or a budget of the turn is spent: the program must be stopped."""
+        """Returns once the program must be stopped: there is a `failure`, a budget of the turn is spent, or it only
+        repeats requests that are refused."""
         await self._stopped.wait()
 
     def _check(self) -> None:
-        if self.failure or (self._review if self._in_review else self._work).spent:
+        spent = (self._review if self._in_review else self._work).spent
+        if self.failure or spent or self._in_a_row >= _MOST_REFUSALS:
             self._stopped.set()
 
     async def quiet(self, seconds: float) -> None:
@@ -167,6 +179,8 @@ class Proxy:
     async def _exchange(self, http: web.Request, dialect: Dialect, request: Request) -> web.StreamResponse:
         if self.failure:
             return _error(dialect, 502, str(self.failure))
+        if self._late:
+            return _error(dialect, 429, str(_Spent("max_seconds")), retry=False)
         arrived = self._sorter.arrive(request.asked)
         spending = self._review if arrived.role == "review" else self._work
         if spent := spending.ended(counts=arrived.role != "side"):
@@ -230,18 +244,21 @@ class Proxy:
         number = len(self.exchanges)
         try:
             answer = await self._upstream.answer(request)
-        except ContextFull as error:
-            self.refused += 1
-            exchange.error = str(error)
-            return error
-        except Rejected as error:
-            self.rejected += 1
+        except (ContextFull, Rejected) as error:
+            self.refused += isinstance(error, ContextFull)
+            self.rejected += isinstance(error, Rejected)
+            if self._sorter.is_main(request.asked, arrived):
+                self.refusal = error
+                self._in_a_row += 1
+                self._check()
             exchange.error = str(error)
             return error
         except InfraError as error:
             return self._failed(exchange, error)
         except Exception as error:
             return self._failed(exchange, ModelError(f"{type(error).__name__}: {error}"))
+        if self._sorter.is_main(request.asked, arrived):
+            self.refusal, self._in_a_row = None, 0
         exchange.generation = answer.generation
         exchange.ended = time.monotonic()
         self._sorter.add(number, exchange, arrived)

@@ -19,6 +19,7 @@ from hermes_lab.types import Generation, Message
 
 _LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 """The fields by which programs limit a reply, one of which each dialect has."""
+_OBJECT = re.compile(rb'"arguments"\s*:\s*[{\[]')
 _HAS_CALLS = re.compile(rb'"(?:tool_calls"\s*:\s*\[\s*\{|function_call"\s*:\s*\{)')
 """Matches structured calls in a chat completion; within a text, the quotes would be escaped."""
 _DEFAULT_LIMIT = {"chat": "max_tokens", "messages": "max_tokens", "responses": "max_output_tokens"}
@@ -126,14 +127,16 @@ def _effort(dialect: str, effort: str, body: Mapping[str, Any]) -> dict[str, Any
 def _readable(raw: bytes, request: Request, generation: Generation) -> bytes:
     """The reply's bytes as the program can read them; none if they must be written anew.
 
-    They must where the endpoint streams only, or never, and where the client has found a call in the text.
+    They must where the endpoint streams only, or never, and where the client has found a call in the text or mended
+    one: a call without an id, or with arguments that are an object.
     """
     asked = request.asked
     if is_stream(raw) != asked.stream:
         return b""
     if request.dialect != "chat":
         return raw
-    if generation.message.tool_calls and not _HAS_CALLS.search(raw):
+    calls = generation.message.tool_calls
+    if calls and (not _HAS_CALLS.search(raw) or _OBJECT.search(raw) or any(c.id.encode() not in raw for c in calls)):
         return b""
     wants_usage = mapping(request.body.get("stream_options")).get("include_usage")
     return raw if wants_usage or not asked.stream else _without_usage(raw)

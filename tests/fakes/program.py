@@ -10,7 +10,7 @@ from hermes_lab.harness.program import Ended, Program, Settings, Shell, Start
 from hermes_lab.types.memory import Target
 
 SCRIPT = r"""#!/usr/bin/python3
-import json, os, subprocess, sys, time, urllib.error, urllib.request
+import json, os, subprocess, sys, threading, time, urllib.error, urllib.request
 from pathlib import Path
 
 HOME, FAULT = Path(os.environ["HOME"]), os.environ["FAKE_FAULT"]
@@ -40,7 +40,27 @@ def skills():
     return "\n".join("- %s: %s" % tuple(line.split(": ", 1)[1] for line in path.read_text().splitlines()[1:3])
                      for path in found)
 
+def serve():
+    while line := sys.stdin.readline():
+        request = json.loads(line)
+        result = {"initialize": {"protocolVersion": 1}, "session/new": {"sessionId": "s"}}.get(request["method"], {})
+        if request["method"] == "session/prompt":
+            work([{"role": "user", "content": request["params"]["prompt"][0]["text"]}])
+            if FAULT == "dies":
+                os._exit(9)
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+
+def chatter(late):
+    time.sleep(late)
+    while True:
+        ask([{"role": "user", "content": "A title, please."}], [])
+
 def main():
+    if sys.argv[1] == "serve":
+        return serve()
+    if FAULT == "overlaps":
+        for late in (0, 0.05, 0.1, 0.15, 0.2, 0.25):
+            threading.Thread(target=chatter, args=(late,)).start()
     if FAULT == "crash":
         sys.exit("the configuration is broken")
     if FAULT == "hang":
@@ -77,7 +97,8 @@ main()
 
 
 class FakeSettings(Settings):
-    """`fault`: what it does: crash, hang, lies, title, adds (the date before the prompt), unlisted, forgets."""
+    """`fault`: what it does: crash, hang, lies, title, adds (the date before the prompt), unlisted, forgets,
+    dies, overlaps."""
 
     fault: str = ""
 
@@ -133,6 +154,15 @@ class ForgetfulProgram(AskedProgram):
     resumes = False
 
 
+class ServingProgram(AskedProgram):
+    """The same by the Agent Client Protocol."""
+
+    name = "serving"
+
+    def server(self, start: Start) -> Sequence[str]:
+        return ["serve"]
+
+
 class ConfusedProgram(AskedProgram):
     """The same, of which the lab cannot tell the session."""
 
@@ -152,6 +182,7 @@ def install(folder: Path) -> Path:
         "fake = fakes.program:FakeProgram",
         "asked = fakes.program:AskedProgram",
         "forgetful = fakes.program:ForgetfulProgram",
+        "serving = fakes.program:ServingProgram",
         "confused = fakes.program:ConfusedProgram",
     )
     (info / "entry_points.txt").write_text("[hermes_lab.programs]\n" + "\n".join(points) + "\n")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from hermes_lab.harness.program import Ended, Program, Settings, Shell, Start
+from hermes_lab.harness.program import Ended, Program, Settings, Shell, Start, no_command
 from hermes_lab.types.memory import Target
 
 _HOME = ".claude"
@@ -54,7 +54,8 @@ class Claude(Program):
         """See `Program.command`."""
         tools = ("--tools", start.settings.tools) if start.settings.tools else ()
         resumed = ("--resume", session) if session else ()
-        return ["-p", prompt, "--dangerously-skip-permissions", "--output-format", "json", *tools, *resumed]
+        options = ("--dangerously-skip-permissions", "--output-format", "json")
+        return ["-p", *options, *tools, *resumed, "--", no_command(prompt)]
 
     def session(self, ended: Ended) -> str:
         """See `Program.session`."""

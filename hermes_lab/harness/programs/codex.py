@@ -64,7 +64,8 @@ class Codex(Program):
     def command(self, start: Start, prompt: str, session: str) -> Sequence[str]:
         """See `Program.command`."""
         options = ("--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
-        return ["exec", *options, "resume", "--last", prompt] if session else ["exec", *options, prompt]
+        resumed = ("resume", "--last") if session else ()
+        return ["exec", *options, *resumed, "--", prompt]
 
     def volatile(self, text: str) -> str:
         """See `Program.volatile`."""

@@ -102,7 +102,7 @@ class Hermes(Program):
         searching = ("session_search",) if start.carry_state else ()
         toolsets = ",".join(dict.fromkeys((*start.settings.toolsets, *searching)))
         resumed = ("--resume", session) if session else ()
-        return ["chat", "-Q", "--yolo", "-t", toolsets, *resumed, "-q", prompt]
+        return ["chat", "-Q", "--yolo", "-t", toolsets, *resumed, f"--query={prompt}"]
 
     def session(self, ended: Ended) -> str:
         """See `Program.session`."""

@@ -113,6 +113,87 @@ def test_a_prompt_that_does_not_fit_is_an_outcome(on_endpoint: Callable[..., Epi
     assert episode.program.refused == 1
 
 
+TOO_LONG = {"error": {"message": "maximum context length is 10 tokens", "code": "context_length_exceeded"}}
+REFUSED = {"error": {"message": "Conversation roles must alternate user/assistant/user/assistant/..."}}
+CALL = Reply(tool_calls=[function_call("c", "sh", {"command": "true"})])
+
+
+@pytest.mark.parametrize(("refusal", "outcome"), [(TOO_LONG, "context_full"), (REFUSED, "errored")])
+def test_the_reply_to_a_side_request_is_no_answer(
+    on_endpoint: Callable[..., Episode], refusal: dict[str, Any], outcome: str
+) -> None:
+    """The title is answered with what would be right, the work is refused."""
+
+    def answer(body: dict[str, Any]) -> str | Reply:
+        return Reply(status=400, body=refusal) if body.get("tools") else "Done."
+
+    with running(FakeOpenAIServer(answer)) as server:
+        episode = on_endpoint(server.base_url, settings={"fault": "title"})
+    assert not episode.score
+    assert outcome == (episode.trajectory.stop_reason if episode.trajectory else episode.status)
+
+
+@pytest.mark.parametrize("body", [REFUSED, b"<html>Bad gateway</html>"])
+@pytest.mark.parametrize("program", ["fake", "serving"])
+def test_a_program_that_gives_up_as_its_request_was_refused_is_not_scored(
+    on_endpoint: Callable[..., Episode], program: str, body: object
+) -> None:
+    with running(FakeOpenAIServer([CALL, Reply(status=400, body=body)])) as server:
+        episode = on_endpoint(server.base_url, program=program)
+    assert (episode.status, episode.score) == ("errored", None)
+    assert episode.error is not None
+    assert episode.error.message.startswith(
+        f"{program} gave up, as its request was refused: {server.base_url}: HTTP 400:"
+    )
+
+
+def test_a_server_that_dies_after_a_reply_has_ended_without_an_answer(on_endpoint: Callable[..., Episode]) -> None:
+    """Otherwise an agent could avoid a failure by ending itself."""
+    with running(FakeOpenAIServer(["Not it."])) as server:
+        assert on_endpoint(server.base_url, program="serving", settings={"fault": "dies"}).score == 0
+
+
+def test_a_server_whose_prompt_does_not_fit_is_an_outcome(on_endpoint: Callable[..., Episode]) -> None:
+    with running(FakeOpenAIServer([CALL, Reply(status=400, body=TOO_LONG)])) as server:
+        episode = on_endpoint(server.base_url, program="serving")
+    assert (episode.status, episode.score) == ("ok", 0)
+    assert episode.trajectory is not None
+    assert episode.trajectory.stop_reason == "context_full"
+
+
+def test_the_time_limit_ends_a_program_that_always_has_a_request_in_flight(on_endpoint: Callable[..., Episode]) -> None:
+    with running(FakeOpenAIServer(lambda body: Reply("Hm.", delay=0.3))) as server:
+        episode = on_endpoint(server.base_url, max_seconds=1.0, settings={"fault": "overlaps"})
+    assert episode.trajectory is not None
+    assert episode.trajectory.stop_reason == "max_seconds"
+
+
+def test_a_reply_that_the_client_has_mended_is_given_mended(on_endpoint: Callable[..., Episode]) -> None:
+    bare = {"type": "function", "function": {"name": "sh", "arguments": {"command": "echo seen"}}}
+    choice = {"index": 0, "message": {"role": "assistant", "tool_calls": [bare]}, "finish_reason": "tool_calls"}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1}
+    with running(FakeOpenAIServer([Reply(body={"choices": [choice], "usage": usage}), "Done."])) as server:
+        episode = on_endpoint(server.base_url)
+    assert (episode.status, episode.score) == ("ok", 1)
+
+
+@pytest.mark.parametrize("prompt", ["/help", "  /app/data.csv has three columns."])
+def test_a_prompt_that_looks_like_a_slash_command_reaches_a_server(
+    on_endpoint: Callable[..., Episode], prompt: str
+) -> None:
+    with running(FakeOpenAIServer(["Done."])) as server:
+        episode = on_endpoint(server.base_url, {"prompt": prompt}, program="serving")
+        assert server.requests[0]["messages"][-1]["content"] == f"Task: {prompt}"
+    assert (episode.score, episode.prompt) == (1, prompt)
+
+
+def test_a_prompt_that_no_argument_can_hold_is_said(on_endpoint: Callable[..., Episode]) -> None:
+    with running(FakeOpenAIServer(["unused"])) as server:
+        episode = on_endpoint(server.base_url, {"prompt": "x" * 140_000})
+    assert episode.error is not None
+    assert "longer than the 131,071 bytes" in episode.error.message
+
+
 def test_the_key_stays_outside(
     on_endpoint: Callable[..., Episode], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
