@@ -135,7 +135,8 @@ class _Reader:
         self.environment = known
 
     def _workdir(self, each: Instruction) -> None:
-        (path,) = _split(each) or [""]
+        words = _split(each)
+        path = words[0] if len(words) == 1 else each.rest.strip()  # blanks belong to the path
         self.workdir = self._at(self._expanded(path))
         self.steps.append(MakeFolder(self.workdir))
 

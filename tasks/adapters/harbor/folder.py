@@ -1,6 +1,7 @@
 """Reads a Harbor task folder (schema 1.4): what the agent is asked, how it is verified, and what is not supported."""
 
 import hashlib
+import math
 import os
 import re
 import tomllib
@@ -15,7 +16,9 @@ from hermes_lab.tasks.adapters.harbor.dockerfile import Copy, Image, Refused, Ru
 CONFIG, INSTRUCTION, DOCKERFILE, TEST = "task.toml", "instruction.md", "environment/Dockerfile", "tests/test.sh"
 _COMPOSE = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
-_SIZE = re.compile(r"([\d.]+)\s*([KMG])B?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([KMG])B?", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_STRATEGIES = ("mean", "final")
 _TEMPLATE = re.compile(r"\$\{(\w+)(:-([^}]*))?\}")
 _ROOT_USERS = (None, "root", 0, "0")
 _PORTABLE = re.compile(r"[^|/\x00-\x1f]+")
@@ -92,8 +95,13 @@ def task_folders(path: Path) -> list[Path]:
 
 def read_task(folder: Path) -> HarborTask:
     """Reads a task folder. Raises `ConfigError`, with file and field, for one that Harbor could not run either."""
-    _check_links(folder)
-    return _Reader(folder).read()
+    try:
+        _check_files(folder)
+        return _Reader(folder).read()
+    except ConfigError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:  # such as a pattern of COPY that Python does not know
+        raise ConfigError(f"{folder}: cannot be read: {error}") from None
 
 
 def resolve_values(values: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -146,12 +154,32 @@ class _Reader:
             memory_mb=self._size(environment, "memory"),
             disk_mb=self._size(environment, "storage"),
             internet=environment.get("allow_internet") is True or environment.get("network_mode") == "public",
-            final=self.table.get("multi_step_reward_strategy") == "final",
+            final=self._strategy() == "final",
             metadata={
                 name: metadata[name] for name in ("difficulty", "category", "tags") if _is_plain(metadata.get(name))
             },
             problems=tuple(self.problems),
         )
+
+    def _strategy(self) -> str:
+        strategy = self.table.get("multi_step_reward_strategy", "mean")
+        if strategy not in _STRATEGIES:
+            raise ConfigError(f"{self.file}: multi_step_reward_strategy: {strategy!r} is not one of mean, final")
+        return str(strategy)
+
+    def _least(self, value: Any, at: str) -> dict[str, float]:
+        """The rewards of `min_reward`: a number, or a table of them."""
+        rewards = value if isinstance(value, dict) else {} if value is None else {"reward": value}
+        for name, reward in rewards.items():
+            if isinstance(reward, bool) or not isinstance(reward, int | float) or not math.isfinite(reward):
+                raise ConfigError(f"{self.file}: {at}min_reward: {reward!r} of {name} is no number")
+        return {name: float(reward) for name, reward in rewards.items()}
+
+    def _instruction(self, path: Path) -> str:
+        text = _without_canary(read_text(path))
+        if not text.strip():
+            raise ConfigError(f"{path}: is empty; it is what the agent is asked")
+        return text
 
     def _id(self) -> str:
         given = self._section("task").get("name") or self.folder.resolve().name
@@ -189,16 +217,15 @@ class _Reader:
         if name and table.get("healthcheck"):
             self._problem(CONFIG, f"{at}healthcheck", "healthchecks are not supported")
         solution, workdir = folder / "solution", folder / "workdir"
-        least = table.get("min_reward") if name else None
         return Step(
             name=name,
-            instruction=_without_canary(read_text(folder / INSTRUCTION)),
+            instruction=self._instruction(folder / INSTRUCTION),
             tests=tests,
             timeout=self._number(verifier, f"{at}verifier.timeout_sec") or 600.0,
             environment=self._variables(verifier, f"{at}verifier"),
             solution=solution if (solution / "solve.sh").is_file() else None,
             seconds=self._number(agent, f"{at}agent.timeout_sec"),
-            least=least if isinstance(least, dict) else {} if least is None else {"reward": float(least)},
+            least=self._least(table.get("min_reward"), at) if name else {},
             workdir=workdir if name and workdir.is_dir() else None,
         )
 
@@ -294,6 +321,9 @@ class _Reader:
         given = table.get("env", {})
         if not isinstance(given, dict):
             raise ConfigError(f"{self.file}: {at}.env: is no table, [{at}.env]")
+        for name, value in given.items():
+            if not _VARIABLE.fullmatch(name) or "\0" in str(value):
+                raise ConfigError(f"{self.file}: {at}.env: {name!r} is no name of a variable, or its value holds a NUL")
         values, needed = resolve_values({name: str(value) for name, value in given.items()})
         for name in needed:
             self._problem(CONFIG, f"{at}.env", f"reads the variable {name} of this machine, which is not passed on")
@@ -368,8 +398,22 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(root) / name for name in (*names, *links))
 
 
-def _check_links(folder: Path) -> None:
+def _check_files(folder: Path) -> None:
     inside = folder.resolve()
     for path in _files(folder):
+        if not _is_unicode(str(path)):
+            raise ConfigError(
+                f"{str(path).encode(errors='backslashreplace').decode()}: its name is not UTF-8; rename it"
+            )
+        if not path.is_symlink() and not path.is_file():
+            raise ConfigError(f"{path}: is neither a file nor a folder nor a link; remove it")
         if path.is_symlink() and not path.resolve().is_relative_to(inside):
             raise ConfigError(f"{path}: a link that leads out of the task's folder; put a copy in its place")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, as Python reads a byte of a name that is not UTF-8
+        return False
+    return True

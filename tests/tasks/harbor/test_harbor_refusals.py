@@ -39,6 +39,18 @@ def test_a_path_without_tasks(tmp_path: Path) -> None:
         (("task.toml", b"[task]\nname = 'a/b|c'\n"), "task.name: 'b|c' contains"),
         (("task.toml", b"[[steps]]\nname = 'x/y'\n"), "steps.name: 'x/y'"),
         (("task.toml", b"[[steps]]\nname = 'one'\n"), "t/steps/one/instruction.md: no such file"),
+        (("task.toml", b"[environment]\nmemory = '1.2.3G'\n"), "environment.memory: '1.2.3G' is no size"),
+        (("task.toml", b"[environment.env]\n'A B; touch /x' = '1'\n"), "environment.env: 'A B; touch /x' is no name"),
+        (
+            ("task.toml", b'[environment.env]\nA = "a\\u0000b"\n'),
+            "environment.env: 'A' is no name of a variable, or its",
+        ),
+        (("task.toml", b"multi_step_reward_strategy = 'Final'\n"), "multi_step_reward_strategy: 'Final' is not one of"),
+        (("instruction.md", b" \n"), "t/instruction.md: is empty"),
+        (
+            ("environment/Dockerfile", b"FROM debian\nWORKDIR /app\nCOPY src/**.py /app/\n"),
+            "t: cannot be read: Invalid",
+        ),
         (("instruction.md", None), "t/instruction.md: no such file or directory"),
         (("instruction.md", b"\xe9"), "t/instruction.md: not UTF-8 (byte 0)"),
         (("tests/test.sh", None), "t/tests/test.sh: no such file"),
@@ -51,6 +63,33 @@ def test_a_broken_task(tmp_path: Path, change: tuple[str, bytes | None], said: s
     path.unlink() if content is None else path.write_bytes(content)
     assert said in _refusal(tmp_path)
     assert said in _refusal(tmp_path, skip_unsupported=True)
+
+
+@pytest.mark.parametrize("least", ['"high"', "[1]", "nan", "inf", "true", '{reward = "x"}'])
+def test_a_least_reward_that_is_no_number(tmp_path: Path, least: str) -> None:
+    files = {"steps/one/instruction.md": "Write."}
+    write_task(tmp_path / "t", toml=f'[[steps]]\nname = "one"\nmin_reward = {least}\n', files=files)
+    assert "task.toml: steps.one.min_reward: " in _refusal(tmp_path)
+
+
+def test_what_is_no_file_and_names_that_are_not_text(tmp_path: Path) -> None:
+    os.mkfifo(write_task(tmp_path / "pipe") / "tests/pipe")
+    assert "tests/pipe: is neither a file nor a folder nor a link" in _refusal(tmp_path)
+    (tmp_path / "pipe/tests/pipe").unlink()
+    Path(os.fsdecode(os.fsencode(tmp_path / "pipe/tests") + b"/\xff")).write_text("")
+    assert "tests/\\udcff: its name is not UTF-8" in _refusal(tmp_path)
+
+
+def test_a_link_that_leads_to_itself(tmp_path: Path) -> None:
+    (write_task(tmp_path / "t") / "loop").symlink_to("loop")
+    assert f"{tmp_path}/t: cannot be read: " in _refusal(tmp_path)
+
+
+def test_a_working_directory_with_a_blank(tmp_path: Path) -> None:
+    write_task(tmp_path / "t", dockerfile="FROM debian\nWORKDIR /my app\n")
+    (task,) = load_suite(SuiteConfig(path=str(tmp_path))).load(split="train", count=0, seed=0, world=0)
+    assert task.root is not None
+    assert task.root.workdir == "/my app"
 
 
 def test_two_tasks_of_one_name(tmp_path: Path) -> None:
