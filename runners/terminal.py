@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import anyio.to_thread
-import msgspec
 import typer
 
 from hermes_lab.chat.conversation import Turn
 from hermes_lab.chat.surface import Verbosity
-from hermes_lab.errors import ToolError
 from hermes_lab.protocols import Delta
-from hermes_lab.runners.chat.endings import why_no_answer
+from hermes_lab.runners.chat.endings import as_json, chosen, why_no_answer
 from hermes_lab.runners.tables import printable
 from hermes_lab.sessions import Session
 from hermes_lab.tools.registry import Ask
@@ -45,12 +43,7 @@ class Terminal:
         typer.echo("? ", err=True, nl=False)
         # The thread is abandoned when Ctrl-C cancels the turn, which ends the process.
         line: str = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-        line = line.strip()
-        if not line:
-            raise ToolError("the user gave no answer; decide alone, say what you assumed, and go on")
-        if line.isdecimal() and 1 <= int(line) <= len(choices):
-            return choices[int(line) - 1]
-        return line
+        return chosen(line.strip(), choices)
 
     @contextmanager
     def interrupts(self, stop: Callable[[], object]) -> Iterator[None]:
@@ -113,8 +106,7 @@ class Terminal:
     def turn(self, session: Session, turn: Turn) -> None:
         """See `Display.turn`."""
         if self._json:
-            content = {"session": session.id, "name": session.name, "answer": turn.answer, "stop_reason": turn.stop}
-            typer.echo(msgspec.json.encode(content | {"usage": msgspec.to_builtins(turn.usage)}).decode())
+            typer.echo(as_json(session, turn))
             return
         if turn.answer is not None:
             sys.stdout.write((printable(turn.answer, keep="\n\t") if sys.stdout.isatty() else turn.answer) + "\n")

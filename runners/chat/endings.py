@@ -1,6 +1,10 @@
-"""Why a turn has no answer, for the user."""
+"""What a turn led to, and what the user answered, as the terminal shows and reads it."""
+
+import msgspec
 
 from hermes_lab.chat.conversation import Turn
+from hermes_lab.errors import ToolError
+from hermes_lab.sessions import Session
 
 _WHY = {
     "empty": "the model's reply was empty",
@@ -18,3 +22,18 @@ def why_no_answer(turn: Turn) -> str:
     """One line, or "" for an answered turn."""
     why = _WHY.get(turn.stop, "")
     return f"no answer: {why}" if why and turn.answer is None else why
+
+
+def as_json(session: Session, turn: Turn) -> str:
+    """The result of a turn, for `--json`."""
+    content = {"session": session.id, "name": session.name, "answer": turn.answer, "stop_reason": turn.stop}
+    return msgspec.json.encode(content | {"usage": msgspec.to_builtins(turn.usage)}).decode()
+
+
+def chosen(line: str, choices: tuple[str, ...]) -> str:
+    """The user's answer to a question: a choice by its number, or what was typed. Raises `ToolError` for none."""
+    if not line:
+        raise ToolError("the user gave no answer; decide alone, say what you assumed, and go on")
+    if line.isdecimal() and 1 <= int(line) <= len(choices):
+        return choices[int(line) - 1]
+    return line

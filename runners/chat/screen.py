@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import msgspec
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -30,10 +29,9 @@ from rich.text import Text
 from hermes_lab.chat.conversation import Turn
 from hermes_lab.chat.surface import Verbosity
 from hermes_lab.commands.registry import Completion as Offered
-from hermes_lab.errors import ToolError
 from hermes_lab.protocols import Delta
 from hermes_lab.runners.chat.blocks import Blocks
-from hermes_lab.runners.chat.endings import why_no_answer
+from hermes_lab.runners.chat.endings import as_json, chosen, why_no_answer
 from hermes_lab.runners.tables import printable
 from hermes_lab.sessions import Session
 from hermes_lab.tools.registry import Ask
@@ -108,6 +106,7 @@ class Screen:
         try:
             yield
         finally:
+            self._end_text()  # of a turn that was stopped or failed
             self._working = None
             self._session.app.invalidate()
 
@@ -126,11 +125,7 @@ class Screen:
             line = await self._answer
         finally:
             self._answer = None
-        if not line:
-            raise ToolError("the user gave no answer; decide alone, say what you assumed, and go on")
-        if line.isdecimal() and 1 <= int(line) <= len(choices):
-            return choices[int(line) - 1]
-        return line
+        return chosen(line, choices)
 
     def note(self, text: str) -> None:
         """See `Surface.note`."""
@@ -189,9 +184,7 @@ class Screen:
         """Shows the end of a turn."""
         self._last_tool, told = "", self._end_text()
         if self._json:
-            content = {"session": session.id, "name": session.name, "answer": turn.answer, "stop_reason": turn.stop}
-            encoded = msgspec.json.encode(content | {"usage": msgspec.to_builtins(turn.usage)}).decode()
-            print(encoded, file=self._answers_to or sys.stdout, flush=True)
+            print(as_json(session, turn), file=self._answers_to or sys.stdout, flush=True)
             return
         if turn.answer is not None:
             if self._answers_to:

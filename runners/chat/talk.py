@@ -126,7 +126,10 @@ class Talk:
         found = self._registry.read(line, self._chat.library.skills)
         if isinstance(found, Unknown):
             raise ConfigError(f"PROMPT: {found.told}")
-        return await self.do(_Job(found.command, found.text, found.literal))
+        code = await self.do(_Job(found.command, found.text, found.literal))
+        while self._waiting and not code:  # a command has sent a message
+            code = await self.do(self._waiting.popleft())
+        return code
 
     async def do(self, job: _Job) -> int:
         """Works on one job until it ends or is interrupted; returns the exit code for it alone."""

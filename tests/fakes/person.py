@@ -66,14 +66,20 @@ class Person:
         os.kill(int(self._run("display", "-p", "#{pane_pid}")), number)
 
     def ends(self) -> int:
-        """The program's exit code, once it has ended; 0 after a signal, which tmux does not tell."""
+        """The program's exit code, once it has ended."""
         limit = time.monotonic() + LONGEST
         while time.monotonic() < limit:
             dead, status = self._run("display", "-p", "#{pane_dead};#{pane_dead_status}").strip().split(";")
-            if dead == "1":
-                return int(status or 0)
+            if dead == "1" and status:  # tmux may see the end of its output before that of the program
+                return int(status)
             time.sleep(0.05)
         raise AssertionError(f"still running:\n{self.screen()}")
+
+    def dies(self) -> None:
+        """Kills the program, and waits until it is gone. tmux does not tell an exit code then."""
+        self.signals(signal.SIGKILL)
+        while self._run("display", "-p", "#{pane_dead}").strip() != "1":
+            time.sleep(0.05)
 
     def leave(self) -> None:
         """Ends the terminal and the program."""

@@ -144,6 +144,18 @@ def test_a_model_that_fails_before_its_first_reply_leaves_no_trace_and_one_that_
     assert SessionStore().find("new").length == 4
 
 
+def test_commands_work_as_a_prompt_and_retry_asks_again(capsys: pytest.CaptureFixture[str]) -> None:
+    with running(FakeOpenAIServer(["first", "second"])) as server:
+        assert chat(server, "one", "--session", "talk") == 0
+        assert chat(server, "/retry", "--session", "talk") == 0
+        assert capsys.readouterr().out == "first\nsecond\n"
+        assert chat(server, "/usage", "--session", "talk") == 0
+        assert len(server.requests) == 2
+    assert "completion =" in capsys.readouterr().err
+    store = SessionStore()
+    assert [message.content for message in store.load(store.find("talk").id).messages[1:]] == ["one", "second"]
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

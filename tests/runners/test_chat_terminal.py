@@ -201,8 +201,7 @@ def test_compress_tells_the_tokens_and_a_killed_chat_resumes_with_the_same_bytes
         person.types("/compress 700")
         shown = person.sees("% less)")
         assert "compressed from " in shown
-        person.signals(signal.SIGKILL)
-        person.ends()
+        person.dies()
         again = opens(server, "--session", "long")
         assert "THE SUMMARY" not in again.screen()
         again.types("go on")
@@ -274,6 +273,21 @@ def test_a_reply_is_shown_as_it_comes(opens: Opens) -> None:
             1,
         ]
         assert server.requests[0]["stream"] is True
+
+
+def test_the_text_of_a_stopped_turn_is_not_put_before_the_next_answer(opens: Opens) -> None:
+    headers = {"Content-Type": "text/event-stream"}
+    slow = Reply(pieces=[event("Half an ans"), event("wer.", "stop"), b"data: [DONE]\n\n"], pause=2, headers=headers)
+    with running(FakeOpenAIServer([slow, "Whole."])) as server:
+        person = opens(server)
+        person.types("tell")
+        person.sees("Half an ans")
+        person.presses("C-c")
+        person.sees("interrupted; turn discarded")
+        person.types("again")
+        shown = person.sees("Whole.")
+        assert shown.count("Half an ans") == 1
+        assert "Half an ansWhole." not in shown
 
 
 def test_signals_and_keys_leave(opens: Opens) -> None:

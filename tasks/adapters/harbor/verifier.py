@@ -319,7 +319,7 @@ def _lines(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         try:
             note = json.loads(line)
-        except ValueError:  # cut at the limit
+        except (ValueError, RecursionError):  # cut at the limit
             continue
         if isinstance(note, dict):
             yield note
@@ -351,10 +351,10 @@ def _rewards(report: Report) -> tuple[float, dict[str, float]]:
     if "json" in report.parts:
         try:
             found = json.loads(report.parts["json"])
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ValueError("reward.json is not JSON") from None
         table = found if isinstance(found, dict) else {"reward": found}
-        if not table or not all(isinstance(value, int | float) and math.isfinite(value) for value in table.values()):
+        if not table or not all(map(_is_finite, table.values())):
             raise ValueError("reward.json has no finite numbers")
         values = {str(name): float(value) for name, value in table.items()}
         score = values.pop("reward") if "reward" in values else sum(values.values()) / len(values)
@@ -366,6 +366,13 @@ def _rewards(report: Report) -> tuple[float, dict[str, float]]:
         except ValueError as error:
             raise ValueError(str(error) if "reward.txt" in str(error) else "reward.txt holds no number") from None
     raise ValueError(f"it wrote no reward (exit code {report.status})")
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        return isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:  # an integer that is no float
+        return False
 
 
 def _in_range(score: float, file: str) -> float:
@@ -383,7 +390,7 @@ def _tests(report: Report) -> dict[str, float]:
         try:
             tests = json.loads(report.parts["ctrf"])["results"]["tests"]
             outcomes = {_short(str(test["name"])): str(test["status"]) for test in tests}
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return {}
     return {name: float(outcome == "passed") for name, outcome in outcomes.items() if outcome in ("passed", "failed")}
 
@@ -400,7 +407,7 @@ def _short(name: str) -> str:
 def _collected_nothing(report: Report, instruction: str) -> str:
     sessions = [note for note in report.notes if "pytest" in note]
     for note in sessions:
-        if note["pytest"] in _NOT_COLLECTED and not all(map(_named_in(instruction), note["arguments"])):
+        if note["pytest"] in _NOT_COLLECTED and not all(map(_named_in(instruction), note.get("arguments", ()))):
             return f"pytest {_NOT_COLLECTED[note['pytest']]}"
     exits = [note["pytest_exit"] for note in report.notes if "pytest_exit" in note]
     if len(exits) > len(sessions) and exits[-1] in _NOT_COLLECTED:
