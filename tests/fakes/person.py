@@ -20,10 +20,13 @@ class Person:
         (folder / "tmux.conf").write_text(
             "set -g remain-on-exit on\nset -g history-limit 10000\nset -sg escape-time 10\n"
         )
+        self._code = folder / f"{secrets.token_hex(6)}.code"
+        # tmux does not always tell an exit code, so the shell around the program does.
+        script = '"$@"; echo "$?" >"$0"'
+        wrapped = ["sh", "-c", script, str(self._code), *command]
         environment = {name: value for name, value in os.environ.items() if name not in ("TMUX", "NO_COLOR")}
-        subprocess.run(
-            [*self._tmux, "new-session", "-d", "-x", "110", "-y", "50", *command], env=environment, check=True
-        )
+        new = [*self._tmux, "new-session", "-d", "-x", "110", "-y", "50", *wrapped]
+        subprocess.run(new, env=environment, check=True)
 
     def types(self, text: str, enter: bool = True) -> None:
         """Types a line."""
@@ -63,23 +66,18 @@ class Person:
 
     def signals(self, number: signal.Signals) -> None:
         """Sends the program a signal."""
-        os.kill(int(self._run("display", "-p", "#{pane_pid}")), number)
+        shell = self._run("display", "-p", "#{pane_pid}").strip()
+        (child,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+        os.kill(int(child), number)
 
     def ends(self) -> int:
-        """The program's exit code, once it has ended."""
+        """The program's exit code, once it has ended; 128 and its number for a signal."""
         limit = time.monotonic() + LONGEST
         while time.monotonic() < limit:
-            dead, status = self._run("display", "-p", "#{pane_dead};#{pane_dead_status}").strip().split(";")
-            if dead == "1" and status:  # tmux may see the end of its output before that of the program
-                return int(status)
+            if self._code.exists() and (code := self._code.read_text().strip()):
+                return int(code)
             time.sleep(0.05)
         raise AssertionError(f"still running:\n{self.screen()}")
-
-    def dies(self) -> None:
-        """Kills the program, and waits until it is gone. tmux does not tell an exit code then."""
-        self.signals(signal.SIGKILL)
-        while self._run("display", "-p", "#{pane_dead}").strip() != "1":
-            time.sleep(0.05)
 
     def leave(self) -> None:
         """Ends the terminal and the program."""

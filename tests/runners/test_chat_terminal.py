@@ -201,7 +201,8 @@ def test_compress_tells_the_tokens_and_a_killed_chat_resumes_with_the_same_bytes
         person.types("/compress 700")
         shown = person.sees("% less)")
         assert "compressed from " in shown
-        person.dies()
+        person.signals(signal.SIGKILL)
+        assert person.ends() == 128 + signal.SIGKILL
         again = opens(server, "--session", "long")
         assert "THE SUMMARY" not in again.screen()
         again.types("go on")
