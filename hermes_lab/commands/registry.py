@@ -30,7 +30,7 @@ class Unknown(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """What Tab may put in place of the last `length` characters, and a word about it."""
+    """What Tab may put in place of the last `length` characters, and a short description."""
 
     text: str
     length: int

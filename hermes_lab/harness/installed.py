@@ -65,7 +65,7 @@ def find_installed(config: AgentConfig) -> Installed | None:
         seen_executable(executable),
         folders,
         version_of(program, executable, folders),
-        digest_of(folders[:1] or (executable.resolve(),)),
+        digest_of(_own_folders(executable, folders)),
         dict(config.settings),
     )
 
@@ -94,7 +94,10 @@ def find_executable(program: Program, at: str) -> Path:
         place = installed_by_make(program)
         where = f"set agent.at={place}" if place else f"install it with `{program.install}`, or set agent.at"
         raise ConfigError(f"agent.program: {program.name} is not found ({name} is not on the PATH): {where}")
-    folder = Path(at).expanduser().absolute()
+    try:
+        folder = Path(at).expanduser().absolute()
+    except RuntimeError:
+        raise ConfigError(f"agent.at: {at}: there is no such user") from None
     if not folder.exists():
         raise ConfigError(f"agent.at: {folder} does not exist")
     if folder.is_file():
@@ -133,6 +136,14 @@ def version_of(program: Program, executable: Path, folders: tuple[Path, ...]) ->
             if isinstance(about, dict) and about.get("name") == program.package:
                 return str(about.get("version", ""))
     return ""
+
+
+def _own_folders(executable: Path, folders: tuple[Path, ...]) -> tuple[Path, ...]:
+    """What of an installation is the program: its folder, and the one that its command leads to by links. The others
+    are its interpreter's."""
+    real = executable.resolve()
+    led_to = [folder for folder in folders if real.is_relative_to(folder)]
+    return tuple(dict.fromkeys((*folders[:1], *led_to))) or (real,)
 
 
 def digest_of(roots: tuple[Path, ...]) -> str:

@@ -75,6 +75,25 @@ def test_the_digest_is_of_all_files_but_bytecode(tmp_path: Path) -> None:
     assert digest_of((tmp_path,)) not in (first, second)
 
 
+def test_the_digest_follows_the_links_of_the_command(tmp_path: Path) -> None:
+    real = executable(tmp_path / "versions/2/bin/claude")
+    link = tmp_path / "here/bin/claude"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(real)
+    config = AgentConfig(program="claude", at=str(tmp_path / "here"))
+    first = find_installed(config)
+    real.write_text("#!/bin/sh\necho changed\n")
+    second = find_installed(config)
+    assert first is not None
+    assert second is not None
+    assert first.digest != second.digest
+
+
+def test_a_user_that_does_not_exist_is_said() -> None:
+    with pytest.raises(ConfigError, match=r"^agent\.at: ~nobody-here/x: there is no such user"):
+        find_executable(find_program("claude"), "~nobody-here/x")
+
+
 def test_a_broken_program_of_another_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "broken-1.dist-info"
     info.mkdir()
