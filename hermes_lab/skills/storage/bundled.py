@@ -5,7 +5,6 @@ pinned or deleted since is left alone; so is one of the same name that was there
 """
 
 import hashlib
-import os
 from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
@@ -15,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes_lab.errors import ConfigError, InfraError
+from hermes_lab.records import write_atomic
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library, load_skill
 from hermes_lab.skills.storage.folder import skill_folders
@@ -118,11 +118,7 @@ def _manifest(store: SkillStore) -> Manifest:
 
 def _write(store: SkillStore, manifest: Manifest) -> None:
     path = _path(store)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
-        temporary.replace(path)
+        write_atomic(path, msgspec.json.format(msgspec.json.encode(manifest)))
     except OSError as error:
         raise InfraError(f"{path}: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)

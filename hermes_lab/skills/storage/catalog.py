@@ -1,7 +1,6 @@
 """Catalogs of sources: names and descriptions of skills that can be installed, kept in the Hermes home for search."""
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -13,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes_lab.errors import InfraError
+from hermes_lab.records import write_atomic
 from hermes_lab.skills.storage import hub
 from hermes_lab.skills.storage.sources import shown_url
 
@@ -51,11 +51,8 @@ def refresh(source: str, home: Path, *, say: Callable[[str], None]) -> Catalog:
     )
     catalog = Catalog(shown_url(source), fetched.commit, datetime.now(UTC).isoformat(), offers)
     path = _path(source, home)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(msgspec.json.encode(catalog))
-        temporary.replace(path)
+        write_atomic(path, msgspec.json.encode(catalog))
     except OSError as error:
         raise InfraError(f"{path}: {error.strerror}") from error
     return catalog
