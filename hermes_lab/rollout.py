@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from itertools import pairwise
 from pathlib import Path
 
 from hermes_lab.activity import Activities, Activity
@@ -16,11 +15,11 @@ from hermes_lab.config.schema import RunConfig, SkillsConfig
 from hermes_lab.errors import InfraError, SandboxError
 from hermes_lab.harness.check import check_own_loop
 from hermes_lab.harness.installed import Installed
+from hermes_lab.harness.metrics import episode_metrics
 from hermes_lab.harness.own import OwnHarness
 from hermes_lab.harness.state import States
 from hermes_lab.harness.worker import Assignment, Harness, ReviewWhen, Work, Worker
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.models.finish import ending_of
 from hermes_lab.protocols import ModelClient, Sandbox, Suite, TaskAwareModel
 from hermes_lab.rewards import compute_reward
 from hermes_lab.skills.learning.observe import observe
@@ -324,45 +323,8 @@ def _record(
         observation=outcome.observation if outcome else None,
         children=outcome.work.children if outcome else (),
         review=outcome.review if outcome else None,
-        metrics=_metrics(outcome.trajectory, len(judged.verdicts)) if outcome else {},
+        metrics=episode_metrics(outcome.trajectory, len(judged.verdicts)) if outcome else {},
         judgements=judged.judgements,
         workspaces=judged.workspaces,
         program=outcome.work.program if outcome else context.program.use() if context.program else None,
     )
-
-
-def _metrics(trajectory: Trajectory, submissions: int) -> dict[str, float]:
-    """Per-episode numbers that are aggregated over a run.
-
-    `cut_replies`: replies truncated at a limit. `refused_calls`: tool calls refused before execution; `unparsed_calls`:
-    those of them that could not be parsed, so none of a last reply that got no answer. `first_call`: whether the first
-    reply attempted a tool call in any format, readable or not; `first_call_ok`: whether that call was executed.
-    """
-    replies = [m for m in trajectory.messages if m.role == "assistant"]
-    results = [r for m in trajectory.messages for r in m.results]
-    # A program may begin with assistant messages that no model has written.
-    first_reply = trajectory.messages[trajectory.steps[0].message] if trajectory.steps else None
-    # Results are in the order of the calls, so the first result belongs to the first call.
-    well_formed = first_reply is not None and bool(first_reply.tool_calls and results and results[0].executed)
-    unread = trajectory.stop_reason == "unparsed" and len(replies) == 1
-    return {
-        "api_calls": len(trajectory.steps),
-        "iterations": tool_iterations(trajectory.messages),
-        "tool_calls": len(results),
-        "tool_errors": sum(not r.ok for r in results),
-        "cut_replies": sum(ending_of(step.finish_reason) == "length" for step in trajectory.steps),
-        "unparsed_calls": sum(
-            bool(call.error)
-            for reply, answer in pairwise(trajectory.messages)
-            if reply.role == "assistant" and answer.results
-            for call in reply.tool_calls
-        ),
-        "refused_calls": sum(not r.executed and _BUDGET_USED_UP not in r.content for r in results),
-        "first_call": float(first_reply is not None and (bool(first_reply.tool_calls) or unread)),
-        "first_call_ok": float(well_formed),
-        "submissions": submissions,
-    }
-
-
-_BUDGET_USED_UP = "not run: the budget is used up"
-"""Marks the result of a valid call that was skipped for lack of budget; it does not count as refused."""

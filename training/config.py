@@ -26,6 +26,8 @@ class Gate(Section):
     """Run folders of held-out evaluations: none of their tasks is trained on."""
     compress: bool = False
     """Drop middle turns of conversations longer than the locked max_token_length instead of refusing them."""
+    consent: bool = False
+    """Also train on turns of chats that were recorded without `chat.consent`: everyone who wrote in them agrees."""
 
 
 class Training(Section):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hermes_lab.chat.sharing import withheld
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.training.sound import is_whole, spoilt, unfinished
 from hermes_lab.types import Episode, Trajectory
@@ -49,15 +50,17 @@ class _Samples(NamedTuple):
         return _Samples(self.size + 1, best, worst, max(self.top, sample.score))
 
 
-def find_pairs(finished: Iterable[tuple[Episode, Trajectory]], left_out: Counter[str]) -> list[tuple[str, str]]:
+def find_pairs(
+    finished: Iterable[tuple[Episode, Trajectory]], left_out: Counter[str], *, consent: bool = False
+) -> list[tuple[str, str]]:
     """Keys of (chosen, rejected), at most one pair per prompt. Episodes without a pair are counted by reason.
 
     Samples are grouped by task, weights, library, configuration, tools and the exact prompt. A sample without a final
-    answer or with a truncated reply is never chosen.
+    answer or with a truncated reply is never chosen. Turns of chats are left out as `withheld` says.
     """
     groups: dict[str, _Samples] = {}
     for episode, trajectory in finished:
-        if reason := _refusal(episode, trajectory):
+        if reason := _refusal(episode, trajectory) or withheld(episode, consent=consent):
             left_out[reason] += 1
             continue
         sound = unfinished(trajectory) is None and is_whole(trajectory)
@@ -87,8 +90,11 @@ def join_pairs(keys: Iterable[tuple[str, str]], episodes: Iterable[Episode]) -> 
 
 
 def first_reply(trajectory: Trajectory) -> int:
-    """The index of the first assistant turn; everything before it is the prompt."""
-    return next(index for index, message in enumerate(trajectory.messages) if message.role == "assistant")
+    """The index of the model's first reply in this episode; everything before it is the prompt.
+
+    In a chat, earlier turns are part of the prompt; a program may begin with assistant messages of its own.
+    """
+    return trajectory.steps[0].message
 
 
 def _refusal(episode: Episode, trajectory: Trajectory) -> str | None:

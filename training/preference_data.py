@@ -13,6 +13,7 @@ from hermes_lab.training.select import TrainingConversation, held_out_tasks, tas
 from hermes_lab.training.sound import unsound_turns
 from hermes_lab.training.tokens import RefusedError, Row, rows_of
 from hermes_lab.types import Episode, Trajectory
+from hermes_lab.types.episode import CHAT
 
 
 class PairOfConversations(NamedTuple):
@@ -51,7 +52,7 @@ class SelectedPairs(NamedTuple):
 
 
 def select_pairs(runs: Iterable[Path], gate: Gate) -> SelectedPairs:
-    """The best and the worst sample of each prompt, if the best was accepted.
+    """The best and the worst sample of each prompt, if the best was accepted or, in a chat, kept after `/retry`.
 
     Held-out tasks are excluded as in `select_rows`. Samples of different runs are never paired.
     """
@@ -60,15 +61,19 @@ def select_pairs(runs: Iterable[Path], gate: Gate) -> SelectedPairs:
     pairs: dict[str, PairOfConversations] = {}
     refused: Counter[str] = Counter()
     for run in runs:
-        keys = find_pairs(_admitted(run, gate, held_out, refused), refused)
+        keys = find_pairs(_admitted(run, gate, held_out, refused), refused, consent=gate.consent)
         for episodes in join_pairs(keys, read_episodes(run)):
-            if not (episodes.chosen.verdicts and episodes.chosen.verdicts[-1].success):
+            if not _is_accepted(episodes.chosen):
                 refused["pair without an accepted sample"] += 1
                 continue
             pair = _conversations(episodes)
             if pairs.setdefault(pair.digest, pair) is not pair:
                 refused["duplicate pair"] += 1
     return SelectedPairs([pairs[digest] for digest in sorted(pairs)], dict(sorted(refused.items())))
+
+
+def _is_accepted(episode: Episode) -> bool:
+    return episode.verdicts[-1].success if episode.verdicts else episode.suite == CHAT
 
 
 def tokenize_pairs(

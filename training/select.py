@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from hermes_lab.chat.sharing import withheld
 from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.records import read_episodes
@@ -122,7 +123,7 @@ def _refusal(episode: Episode, gate: Gate, held_out: set[str]) -> str | None:
         return "without a final answer"
     if episode.trajectory.compressions:
         return "compressed on the way"
-    return None
+    return withheld(episode, consent=gate.consent)
 
 
 def task_digest(episode: Episode) -> str:
@@ -146,10 +147,15 @@ def _conversation(episode: Episode, trajectory: Trajectory) -> TrainingConversat
         messages=messages,
         tools=trajectory.tools,
         tool_format=trajectory.tool_format,
-        trained=tuple(_trained(messages, unsound_turns(steps) | _unread(messages, review))),
+        trained=tuple(_trained(messages, _earlier(trajectory) | unsound_turns(steps) | _unread(messages, review))),
         branches=_join(trajectory.branches, review.branches if review else ()),
         sampled=tuple(step.message for step in steps),
     )
+
+
+def _earlier(trajectory: Trajectory) -> set[int]:
+    """The messages before the model's first reply; in a chat, earlier turns are episodes of their own."""
+    return set(range(trajectory.steps[0].message)) if trajectory.steps else set()
 
 
 def _unread(messages: Sequence[Message], review: Trajectory | None) -> set[int]:

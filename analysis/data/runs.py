@@ -72,6 +72,8 @@ def _open(folder: Path) -> OpenRun:
     manifest = read_manifest(folder)
     status = Counter(status for (status,) in read_columns(folder, ["status"]))
     if not status:
+        if not manifest.wanted:
+            raise ConfigError(f"{folder}: no episodes yet")
         raise ConfigError(f"{folder}: none of {manifest.wanted} episodes has finished yet; wait, or use --resume")
     return OpenRun(folder, manifest, status["ok"], status["errored"], ended_early(folder))
 

@@ -330,7 +330,7 @@ def provenance(manifests: Sequence[RunManifest], names: Sequence[str], frame: pd
                 str(suite.get("name") or suite.get("path") or ""),
                 manifest.agent or OWN_LOOP,
                 weights,
-                f"{manifest.wanted:,}",
+                f"{manifest.wanted:,}" if manifest.wanted else NONE,
                 manifest.config_digest[:12] or NONE,
                 manifest.created_at[:10] or NONE,
                 manifest.versions.get("hermes-lab", NONE),

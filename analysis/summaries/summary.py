@@ -16,11 +16,14 @@ from hermes_lab.analysis.summaries.evaluation import Evaluation
 from hermes_lab.analysis.summaries.unread import longest_cut, unread_formats
 from hermes_lab.analysis.summaries.warnings import Seen, warnings_of
 from hermes_lab.manifest import read_manifest
+from hermes_lab.types.episode import CHAT
 
 
 def summarize(run: Path, arms: Collection[str] = ()) -> dict[str, Any]:
     """Totals of the run, and under `groups` the same for each (arm, model, adapter), ready for JSON. With `arms`, of
     these arms alone.
+
+    `command` is that of the manifest, `chat` for turns of chats, where a person's verdict is the only score.
 
     `program` has the name, version and digest of the program that worked; null for the lab's own loop.
 
@@ -41,8 +44,8 @@ def summarize(run: Path, arms: Collection[str] = ()) -> dict[str, Any]:
 
     `stopped` is the decision by which a stopping rule (`learning.stop`) ended the run early, or "".
 
-    `evaluation` is null except for a plain `run` (`hermes_lab.analysis.summaries.evaluation`): success by task, domain
-    and family, tokens, time and cost, and the failures to look at first.
+    `evaluation` is null except for a plain `run` and for chats (`hermes_lab.analysis.summaries.evaluation`): success by
+    task, domain and family, tokens, time and cost, and the failures to look at first.
 
     A group also has rates with 95 % intervals, clustered by world or task (`hermes_lab.analysis.stats.rates`):
     `success`, `accepted`, `first_call_ok` and `reused`.
@@ -58,7 +61,7 @@ def summarize(run: Path, arms: Collection[str] = ()) -> dict[str, Any]:
     total = _Tally()
     groups: dict[tuple[str, str, str, str], _Group] = {}
     dropped = _dropped(run)
-    evaluation = Evaluation() if manifest.command == "run" else None
+    evaluation = Evaluation() if manifest.command in ("run", CHAT) else None
     for row in itertools.starmap(_Row, read_columns(run, _Row._fields)):
         if arms and row.arm not in arms:
             continue
@@ -72,7 +75,8 @@ def summarize(run: Path, arms: Collection[str] = ()) -> dict[str, Any]:
     made = manifest.rescored
     merged = merges_of(run)
     content = {
-        "wanted": manifest.wanted_of(arms),
+        "command": manifest.command,
+        "wanted": manifest.wanted_of(arms) or total.episodes,
         "program": program and {"name": program.name, "version": program.version, "digest": program.digest},
         "stopped": ended_early(run),
         **total.amounts(),
@@ -178,6 +182,11 @@ class _Tally:
         self._review_stops: Counter[str] = Counter()
         self._told: Counter[str] = Counter()
         self._errors: dict[str, Counter[str]] = {}
+
+    @property
+    def episodes(self) -> int:
+        """The number of rows."""
+        return self._sums["finished"] + self._sums["errored"]
 
     def add(self, row: _Row, dropped: int) -> None:
         finished = row.status == "ok"

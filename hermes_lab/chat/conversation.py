@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,10 +15,11 @@ from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent, result_messages, summariser_of
 from hermes_lab.agent.review import due, review, tool_iterations
 from hermes_lab.chat.home_knowledge import HomeKnowledge
-from hermes_lab.chat.recall import without_recall
+from hermes_lab.chat.recall import recall_of, without_recall
 from hermes_lab.chat.summaries import Summaries
+from hermes_lab.chat.turns import OpenTurn, TurnLog
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.errors import SandboxError
+from hermes_lab.errors import InfraError, SandboxError
 from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.protocols import ModelClient, OnText, Sandbox
 from hermes_lab.sandbox.local import LocalSandbox
@@ -111,6 +112,7 @@ class Conversation:
     Every turn creates an agent that continues the stored session with the whole budget of `config.agent`, so a live
     session behaves exactly as a resumed one. `say` receives a line about the outcome of a `/skill-name`. `cost` is that
     of all model calls since it was opened, at `model.price`. `on_text` gets the replies of turns as they come.
+    Turns are also written to the log `turns`.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class Conversation:
         config: RunConfig,
         knowledge: HomeKnowledge | None = None,
         *,
+        turns: TurnLog | None = None,
         auxiliary: ModelClient | None = None,
         say: Callable[[str], None],
         on_text: OnText | None = None,
@@ -132,12 +135,14 @@ class Conversation:
         self._toolbox = toolbox
         self._config = config
         self._knowledge = knowledge
+        self._turns = turns
         self._auxiliary = auxiliary
         self._say = say
         self._on_text = on_text
         self._answered = True
         self._counted = 0
         self._typed: dict[int, str] = {}
+        self._recalled: dict[tuple[int, str], str] = {}
         self.cost = 0.0
         self._agent_config = config.agent.model_copy(update={"tool_format": session.tool_format})
 
@@ -152,6 +157,7 @@ class Conversation:
         loaded = len(skills.loaded) if skills else 0
         self._typed[length] = prompt
         agent = self._agent(self._on_text)
+        turn = OpenTurn(length, prompt, self._toolbox.context)
         before = await self._processes()
         try:
             expanded = Expanded(prompt)
@@ -160,14 +166,16 @@ class Conversation:
             message = expanded.message
             if expanded.note:
                 self._say(expanded.note)
-            if self._knowledge and (block := await anyio.to_thread.run_sync(self._knowledge.recall, prompt)):
+            if block := await self._recall(length, prompt):
                 message = f"{block}\n\n{message}"
             stop = await agent.submit(message)
-        except BaseException:
+        except BaseException as failure:
             with anyio.CancelScope(shield=True):
                 try:
                     await self._end_processes(before)
                 finally:
+                    if agent.steps or isinstance(failure, InfraError):
+                        await self._log_failure(turn, failure)
                     if agent.steps:
                         self._answer_open_calls(agent.messages)
                         await self._keep(agent, prompt)
@@ -179,7 +187,9 @@ class Conversation:
         self._counted = agent.context.tokens()
         with anyio.CancelScope(shield=True):
             await self._keep(agent, prompt)
-        answer = agent.trajectory(stop).final_response
+            trajectory = agent.trajectory(stop)
+            await self._log(turn, trajectory)
+        answer = trajectory.final_response
         self._answered = answer is not None
         if self._knowledge:
             remember = partial(self._knowledge.remember, stop=stop, answer=answer, session=self.session.id)
@@ -202,9 +212,12 @@ class Conversation:
     async def review(self) -> Review:
         """Reviews the session; later sessions start with what it saves. Gives up after `agent.max_seconds`."""
         limit = self._config.agent.max_seconds
+        done = Review(error=EpisodeError("internal", f"no result within {limit:g} s"), seconds=limit)
         with anyio.move_on_after(limit):
-            return await review(self._agent(), self._toolbox, (), self._config.skills)
-        return Review(error=EpisodeError("internal", f"no result within {limit:g} s"), seconds=limit)
+            done = await review(self._agent(), self._toolbox, (), self._config.skills)
+        if self._turns and (turns := self.turns()):
+            await self._written(self._turns.reviewed(turns[-1], done))
+        return done
 
     async def compress(self, target: int = 0) -> Compressed | None:
         """Summarises the middle turns now, to get below `target` tokens if it is given. None if nothing changed."""
@@ -238,6 +251,25 @@ class Conversation:
         """The user's message at an index of `turns`, as it was typed."""
         return self._typed.get(index) or without_recall(self.session.messages[index].content)
 
+    async def judge(self, *, good: bool, comment: str = "") -> bool:
+        """Records the user's verdict on the last turn. False if there is none with an answer."""
+        if not self._turns or not (turns := self.turns()):
+            return False
+        return await self._turns.judge(turns[-1], good=good, comment=comment)
+
+    async def retry(self) -> str:
+        """Takes back the last turn, to try it again; returns the user's message, "" if there is none.
+
+        With the turn that follows it, the log then has a preference pair.
+        """
+        if not (turns := self.turns()):
+            return ""
+        said = self.said(turns[-1])
+        if self._turns:
+            await self._written(self._turns.retried(turns[-1], said))
+        await self.undo()
+        return said
+
     async def undo(self, turns: int = 1) -> list[str]:
         """Takes back the last turns. Returns the user's messages, first to last.
 
@@ -247,6 +279,8 @@ class Conversation:
         if not removed:
             return []
         said = [self.said(index) for index in removed]
+        for index, text in zip(removed, said, strict=True):  # should it be tried again, its prompt is the same
+            self._recalled[index, text] = recall_of(self.session.messages[index].content)
         self.session = await anyio.to_thread.run_sync(self._store.cut, self.session, removed[0])
         self._typed = {index: text for index, text in self._typed.items() if index < removed[0]}
         self._counted, self._answered = 0, True
@@ -268,6 +302,32 @@ class Conversation:
         if isinstance(summaries := self._toolbox.context.summarise, Summaries):
             summaries.serve(agent)
         return agent
+
+    async def _recall(self, at: int, prompt: str) -> str:
+        if not self._knowledge:
+            return ""
+        if (known := self._recalled.get((at, prompt))) is not None:
+            return known
+        return await anyio.to_thread.run_sync(self._knowledge.recall, prompt)
+
+    async def _log(self, turn: OpenTurn, result: Trajectory | EpisodeError) -> None:
+        if self._turns:
+            await self._written(self._turns.add(turn, self._model.identity, result))
+
+    async def _log_failure(self, turn: OpenTurn, failure: BaseException) -> None:
+        if isinstance(failure, InfraError):
+            await self._log(turn, EpisodeError(failure.kind, str(failure)))
+        elif isinstance(failure, anyio.get_cancelled_exc_class()):
+            await self._log(turn, EpisodeError("interrupted", "stopped by the user"))
+        else:
+            await self._log(turn, EpisodeError("internal", f"{type(failure).__name__}: {failure}"))
+
+    async def _written(self, writing: Awaitable[Any]) -> None:
+        """The session itself is stored elsewhere, so that a turn that is not logged ends nothing."""
+        try:
+            await writing
+        except OSError as error:
+            self._say(f"this turn is not in the log of turns: {error}")
 
     async def _keep(self, agent: Agent, typed: str = "") -> None:
         self.cost += agent.cost

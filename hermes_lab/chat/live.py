@@ -16,6 +16,7 @@ from hermes_lab.chat.conversation import Conversation, SessionToolbox
 from hermes_lab.chat.home_knowledge import HomeKnowledge, Views
 from hermes_lab.chat.summaries import Summaries
 from hermes_lab.chat.surface import Surface
+from hermes_lab.chat.turns import TurnLog
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import REMOTE, open_auxiliary, open_model
@@ -44,6 +45,7 @@ class _Opened:
     conversation: Conversation
     context: ToolContext
     library: Library
+    turns: TurnLog | None
     length: int
     fresh: bool
 
@@ -127,10 +129,14 @@ class LiveChat:
             raise
         now = self._now
         opened = await self._open(self.session, now.library, now.context)
+        if now.turns:
+            now.turns.close()
         self._opened = replace(opened, length=now.length, fresh=now.fresh)
 
     async def leave(self) -> None:
         """Leaves the current session; a new one without an answer is deleted."""
+        if self._opened and self._opened.turns:
+            self._opened.turns.close()
         if self._opened and not self.kept:
             await anyio.to_thread.run_sync(self.store.delete, self.session.id)
         self._opened = None
@@ -209,6 +215,7 @@ class LiveChat:
                 id=id,
             )
             session = await anyio.to_thread.run_sync(create)
+        turns = await anyio.to_thread.run_sync(self._turns, session, library) if self.config.chat.record else None
         conversation = Conversation(
             self.store,
             session,
@@ -216,11 +223,16 @@ class LiveChat:
             toolbox,
             self.config,
             self._knowledge,
+            turns=turns,
             auxiliary=self._auxiliary,
             say=self.surface.note,
             on_text=self.surface.text,
         )
-        return _Opened(conversation, context, library, session.length, fresh=stored is None)
+        return _Opened(conversation, context, library, turns, session.length, fresh=stored is None)
+
+    def _turns(self, session: Session, library: Library) -> TurnLog:
+        place = {"platform": self.key.platform, "consent": self.config.chat.consent}
+        return TurnLog(hermes_home(), session.id, self.config, library, place)
 
     def _system(self, library: Library, background: Sequence[str], toolbox: Toolbox) -> Message:
         listed = choose(library, "", self.config.skills.max_listed)

@@ -45,6 +45,11 @@ def without_recall(message: str) -> str:
     return message
 
 
+def recall_of(message: str) -> str:
+    """The block of `recall_block` before a message, "" if there is none."""
+    return message[: len(message) - len(without_recall(message))].removesuffix("\n\n")
+
+
 def remember_episode(
     memory: VectorMemory,
     turn: Sequence[Message],

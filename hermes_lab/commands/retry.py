@@ -5,9 +5,9 @@ from hermes_lab.commands.command import Command, CommandContext, Reply
 
 async def _run(context: CommandContext, arguments: str) -> Reply:
     del arguments
-    if not (removed := await context.chat.conversation.undo()):
+    if not (said := await context.chat.conversation.retry()):
         return Reply("nothing to retry")
-    return Reply("removed the last turn; asking again", send=removed[0])
+    return Reply("removed the last turn; asking again", send=said)
 
 
 COMMAND = Command("retry", "Remove the last turn and send its message again", "Conversation", _run, busy="refuse")

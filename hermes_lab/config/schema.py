@@ -624,6 +624,16 @@ class TrackingConfig(Section):
     """Minimum time between two rows of metrics; 0: one for every episode."""
 
 
+class ChatConfig(Section):
+    """The record of chats, in the run `chats` of the Hermes home. Used by chats alone."""
+
+    record: bool = True
+    """Whether every turn is also written as an episode."""
+    consent: bool = False
+    """Whether everyone who writes in these chats agrees that their turns are exported and trained on. Turns recorded
+    without it are left out of exports and trainings, and counted there."""
+
+
 class RunConfig(Section):
     """The complete configuration of a run."""
 
@@ -656,6 +666,8 @@ class RunConfig(Section):
     """The budget."""
     tracking: TrackingConfig = TrackingConfig()
     """Experiment trackers."""
+    chat: ChatConfig = ChatConfig()
+    """The record of chats."""
 
     @model_validator(mode="before")
     @classmethod
@@ -707,6 +719,7 @@ def config_digest(config: RunConfig) -> str:
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
+_ASIDE = ("budget", "auxiliary", "judge", "tracking", "chat")
 _REACHING = ("base_url", "api_key_env", "timeout", "max_retries", "limit_field", "stream")
 _ADDED: Mapping[str, Mapping[str, Any]] = {
     "model": {"headers": {}, "extra_body": {}, "finish_reasons": [], "overflow_pattern": "", "prompt_cache": True},
@@ -726,7 +739,7 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
     it executes, how its models and search service are reached and retried (a server may move), the budget, the
     trackers, and the assumptions of the power calculation.
     """
-    rows = {name: value for name, value in content.items() if name not in ("budget", "auxiliary", "judge", "tracking")}
+    rows = {name: value for name, value in content.items() if name not in _ASIDE}
     if judge := content.get("judge"):
         rows["judge"] = judge | {"model": _decisive_model(judge["model"])}
     if auxiliary := content.get("auxiliary"):

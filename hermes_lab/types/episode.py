@@ -13,6 +13,10 @@ from hermes_lab.types.trajectory import Trajectory
 VERSION = 1
 """The version of newly written records. Added fields have defaults; only a change of meaning raises it."""
 
+CHAT = "chat"
+"""The suite of the turns of chats (`hermes_lab.chat.turns`)."""
+TURN_AT = "message"
+"""In the metadata of such a turn: the index of its user message."""
 Phase = Literal["learn", "heldout"]
 T = TypeVar("T")
 
@@ -278,11 +282,17 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
 
     @property
     def prompt(self) -> str:
-        """The task's prompt, which a skill that it names may have expanded; "" without a conversation."""
+        """The task's prompt, or that of a chat's turn; a skill that it names may have expanded it. "" without a
+        conversation."""
         if self.program and self.program.prompt:
             return self.program.prompt
-        messages = self.trajectory.messages if self.trajectory else ()
+        messages = self.trajectory.messages[self._begins :] if self.trajectory else ()
         return next((message.content for message in messages if message.role == "user"), "")
+
+    @property
+    def _begins(self) -> int:
+        """The index of the message with which a chat's turn begins; what stands before it are earlier turns."""
+        return int(self.task.metadata.get(TURN_AT, 0)) if self.suite == CHAT else 0
 
     def tells(self, message: Message, verdict: Verdict) -> bool:
         """Whether the message gives the agent the verdict's feedback. Programs may add texts of their own."""

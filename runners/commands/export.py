@@ -25,7 +25,8 @@ def register(app: typer.Typer) -> None:
         help=f"Export a run's episodes for analysis, training or publication.\n\n{_FORMATS}\n\n"
         "hermes-lab export runs/first --format openai -o first.jsonl\n\n"
         "hermes-lab export runs/first --format hf -o first-dataset\n\n"
-        "hermes-lab export runs/first --format sft --max-tokens 15250 -o short.jsonl",
+        "hermes-lab export runs/first --format sft --max-tokens 15250 -o short.jsonl\n\n"
+        "hermes-lab export ~/.hermes/chats --format preference --consent -o preferences.jsonl   (turns of chats)",
     )(export)
 
 
@@ -43,6 +44,13 @@ def export(
     tokenizer: Annotated[
         str, typer.Option(help="The tokenizer for --max-tokens: `packaged`, a folder, or a hub id.")
     ] = "packaged",
+    consent: Annotated[
+        bool,
+        typer.Option(
+            "--consent",
+            help="Also export turns of chats recorded without `chat.consent`: everyone who wrote in them agrees.",
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier export.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -56,7 +64,7 @@ def export(
     check_out(out, run, folder=isinstance(chosen, Folder), force=force)
     budget = _budget(max_tokens, tokenizer) if max_tokens else None
     with progress_bar("episodes", wanted, shown=not quiet and out != STDOUT) as seen:
-        source = Source(run, seen, budget)
+        source = Source(run, seen, budget, consent=consent)
         if isinstance(chosen, Folder):
             with new_folder(out) as folder:
                 count = chosen.write(source, folder)

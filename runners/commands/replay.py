@@ -37,6 +37,7 @@ from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.types import Child, Episode, Message, Trajectory
+from hermes_lab.types.episode import CHAT
 from hermes_lab.verification import RecordedJudge, open_judge
 
 
@@ -64,6 +65,8 @@ def replay(
 ) -> int:
     """`hermes-lab replay`."""
     manifest = read_manifest(run)
+    if manifest.command == CHAT:
+        raise ConfigError(f"{run}: holds turns of chats, which cannot be replayed: their skills and files have changed")
     recorded = find_episode(run, episode)
     if recorded.trajectory is None:
         raise ConfigError(f"--episode: {recorded.key} errored, so there is nothing to replay")

@@ -12,7 +12,7 @@ from hermes_lab.runners import output
 from hermes_lab.runners.chat.summary import summarise_hits
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.tables import printable
-from hermes_lab.sessions import SessionInfo, SessionKey, SessionStore
+from hermes_lab.sessions import SessionInfo, SessionKey, SessionStore, hermes_home
 from hermes_lab.sessions.summary import Summary
 from hermes_lab.types import Message
 from hermes_lab.types.message import Role
@@ -128,9 +128,12 @@ def rename(
 
 def delete(session: Which, json: options.Json = False) -> None:
     """`hermes-lab sessions delete`."""
+    from hermes_lab.chat.turns import delete_turns
+
     store = SessionStore()
     info = store.find(session)
     store.delete(info.id)
+    delete_turns(hermes_home(), info.id)
     _done("deleted", info, json)
 
 

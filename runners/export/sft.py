@@ -8,9 +8,10 @@ from hermes_lab.runners.export.source import Source
 
 def rows(source: Source) -> Iterator[dict[str, Any]]:
     """One row per distinct conversation, ordered by digest. The selection covers the whole run, which is read first."""
+    from hermes_lab.training.config import Gate
     from hermes_lab.training.select import select_rows
 
-    selected = select_rows([source.run])
+    selected = select_rows([source.run], Gate(consent=source.consent))
     if source.budget:
         from hermes_lab.training.compress import compress_selection
 

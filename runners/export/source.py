@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hermes_lab.chat.sharing import withheld
 from hermes_lab.records import read_episodes
 from hermes_lab.types import Episode, Trajectory
 
@@ -27,10 +28,19 @@ class Source:
     """A run's episodes. `left_out` counts those that are not exported, by reason.
 
     `seen` is called for every episode that is read. `compressed` counts those that were compressed to the `budget`.
+    With `consent`, turns of chats recorded without it are exported, too.
     """
 
-    def __init__(self, run: Path, seen: Callable[[], None] = lambda: None, budget: Budget | None = None) -> None:
+    def __init__(
+        self,
+        run: Path,
+        seen: Callable[[], None] = lambda: None,
+        budget: Budget | None = None,
+        *,
+        consent: bool = False,
+    ) -> None:
         self.run = run
+        self.consent = consent
         self.budget = budget
         self.compressed = 0
         self.left_out: Counter[str] = Counter()
@@ -42,6 +52,8 @@ class Source:
             self._seen()
             if episode.trajectory is None:
                 self.left_out["errored"] += 1
+            elif reason := withheld(episode, consent=self.consent):
+                self.left_out[reason] += 1
             elif (trajectory := self._fit(episode.trajectory)) is not None:
                 yield Finished(episode, trajectory)
 

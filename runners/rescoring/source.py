@@ -23,6 +23,7 @@ from hermes_lab.suites import JudgedSuite
 from hermes_lab.tasks import jsonl, load_suite
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.types import Episode, Task
+from hermes_lab.types.episode import CHAT
 from hermes_lab.verification import check_judge
 
 _GIVEN = ("prompt", "files", "setup", "pages", "attempts")
@@ -66,6 +67,8 @@ def open_source(run: Path, overrides: Sequence[str]) -> Source:
     Raises `ConfigError` if there is no run or no suite, or if an override changes what the agent did.
     """
     manifest = read_manifest(run)
+    if manifest.command == CHAT:
+        raise ConfigError(f"{run}: holds turns of chats, which no verifier judges; /good and /bad in the chat do")
     before = RunConfig.model_validate(manifest.config)
     config = load_config(overrides, before.model_dump(mode="json"))
     _check_overrides(before, config)

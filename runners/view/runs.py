@@ -51,7 +51,7 @@ class Runs:
             running, state = reader.running()
             counts = reader.counts()
             finished = sum(number for outcome, number in counts.items() if outcome != "errored")
-            wanted = manifest.wanted if manifest else 0
+            wanted = (manifest.wanted or finished + counts.get("errored", 0)) if manifest else 0
             done = reader.complete and finished >= wanted
             model = (manifest.config.get("model") or {}).get("name", "") if manifest else ""
             rows.append(

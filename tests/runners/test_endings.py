@@ -9,8 +9,8 @@ from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 
 from hermes_lab.analysis.report.page import write_report
+from hermes_lab.harness.metrics import episode_metrics
 from hermes_lab.records import read_episodes
-from hermes_lab.rollout import _metrics
 from hermes_lab.types import Message, Step, ToolCall, ToolResult, Trajectory, Usage
 
 LIMIT = "model.sampling.max_tokens (15)"
@@ -101,7 +101,7 @@ def test_a_call_for_which_no_budget_was_left_is_not_a_refused_one(tmp_path: Path
 def test_a_first_reply_whose_call_was_not_read_counts_as_a_call() -> None:
     def first_call(stop: str, *replies: Message) -> float:
         steps = tuple(Step(number, "max_tokens", Usage()) for number in range(len(replies)))
-        found = _metrics(Trajectory(replies, (), "native", stop, steps=steps), 0)  # type: ignore[arg-type]
+        found = episode_metrics(Trajectory(replies, (), "native", stop, steps=steps), 0)  # type: ignore[arg-type]
         assert found["cut_replies"] == len(replies)  # an older record has the endpoint's own word
         assert found["first_call_ok"] == 0.0
         return found["first_call"]
@@ -120,5 +120,5 @@ def test_unparsed_calls_are_among_those_that_never_ran() -> None:
     refused = ToolResult("c", "x", "{}", ok=False, executed=False)
     broken = Message("assistant", "", tool_calls=(ToolCall("c", "x", error="broken"),))
     messages = (broken, Message("tool", "{}", results=(refused,)), broken)
-    found = _metrics(Trajectory(messages, (), "native", "length"), 0)
+    found = episode_metrics(Trajectory(messages, (), "native", "length"), 0)
     assert (found["tool_calls"], found["refused_calls"], found["unparsed_calls"]) == (1, 1, 1)

@@ -1,0 +1,244 @@
+"""The turns of chats as episodes, in the run `chats` of the Hermes home.
+
+The suite is `chat`, the task a session and the sample a turn. A turn has no score until a person judges it.
+"""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio.to_thread
+import msgspec
+
+from hermes_lab.agent.delegate import Delegation
+from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.harness.metrics import episode_metrics
+from hermes_lab.manifest import RunManifest, versions
+from hermes_lab.records import EpisodeLog, files_of, read_attempts, write_json
+from hermes_lab.skills.learning.listing import choose
+from hermes_lab.skills.learning.observe import observe
+from hermes_lab.skills.learning.trace import traces
+from hermes_lab.skills.library import Library
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.types import (
+    Child,
+    Episode,
+    EpisodeError,
+    MemoryUse,
+    ModelIdentity,
+    Review,
+    SkillUse,
+    Task,
+    TaskInfo,
+    Trajectory,
+    Verdict,
+)
+from hermes_lab.types.episode import CHAT, TURN_AT
+
+FOLDER = "chats"
+RETRIED, PREFERRED = 0.0, 0.5
+"""The scores that `/retry` gives to a turn and to the one that replaces it, so that they are a preference pair. Neither
+is a verdict: `success` stays open until a person says `/good` or `/bad`."""
+_RETRY_OF = "retry_of"
+
+
+class _Retried(NamedTuple):
+    """A turn that is tried again: the index of its user message, what was typed, and its sample."""
+
+    at: int
+    typed: str
+    sample: int
+
+
+class TurnLog:
+    """Writes the turns of one session. `config` is that of the session's model; `place` says where the chat is held.
+
+    A turn is found by the index of its user message. Judging one writes its record again, which supersedes it.
+    """
+
+    def __init__(self, home: Path, session: str, config: RunConfig, library: Library, place: dict[str, Any]) -> None:
+        self._run = home / FOLDER
+        self._session = session
+        self._config = config
+        self._digest = config_digest(config)
+        self._library = library
+        self._listed = tuple(skill.name for skill in choose(library, "", config.skills.max_listed))
+        self._place = place
+        self._log: EpisodeLog | None = None
+        self._latest: Episode | None = None
+        self._next: int | None = None
+        self._retried: _Retried | None = None
+
+    async def add(self, turn: "OpenTurn", model: ModelIdentity, result: Trajectory | EpisodeError) -> None:
+        """Writes a turn that has ended. Raises `OSError`."""
+        if self._next is None:
+            self._next = await anyio.to_thread.run_sync(self._count)
+        sample, self._next = self._next, self._next + 1
+        episode = self._episode(turn, sample, model, result)
+        before, self._retried = self._retried, None
+        if before and (before.at, before.typed) == (turn.at, turn.typed) and isinstance(result, Trajectory):
+            episode = _with(episode, score=PREFERRED, metadata={_RETRY_OF: before.sample})
+        await self._append(episode)
+
+    async def judge(self, at: int, *, good: bool, comment: str = "") -> bool:
+        """Gives a turn a person's verdict, in place of an earlier one. False if it has no answer. Raises `OSError`."""
+        if (episode := await self._find(at)) is None or episode.trajectory is None:
+            return False
+        score = 1.0 if good else 0.0
+        verdict = Verdict(score, good, {"person": score}, reasons={"person": comment} if comment else {})
+        await self._append(msgspec.structs.replace(episode, score=score, success=good, verdicts=(verdict,)))
+        return True
+
+    async def retried(self, at: int, typed: str) -> None:
+        """Says that the turn is tried again: the person prefers another answer. Raises `OSError`."""
+        if (episode := await self._find(at)) is None or episode.trajectory is None:
+            return
+        self._retried = _Retried(at, typed, episode.sample)
+        if not episode.verdicts:
+            await self._append(_with(episode, score=RETRIED))
+
+    async def reviewed(self, at: int, review: Review) -> None:
+        """Adds the review that followed the turn. Raises `OSError`."""
+        if (episode := await self._find(at)) is not None and episode.trajectory is not None:
+            await self._append(msgspec.structs.replace(episode, review=review))
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._log:
+            self._log.close()
+            self._log = None
+
+    def _episode(
+        self, turn: "OpenTurn", sample: int, model: ModelIdentity, result: Trajectory | EpisodeError
+    ) -> Episode:
+        fields: dict[str, Any] = {"status": "errored", "error": result}
+        if isinstance(result, Trajectory):
+            own = msgspec.structs.replace(result, messages=result.messages[turn.at :])
+            fields = {
+                "status": "ok",
+                "trajectory": result,
+                "skills": turn.skills(self._library, self._listed, own, self._session),
+                "memory": turn.memory(),
+                "observation": observe(own, (), self._config.skills),
+                "children": turn.children(),
+                "metrics": episode_metrics(result, 0, turn.at),
+            }
+        return Episode(
+            suite=CHAT,
+            task_id=self._session,
+            lane="main",
+            round=0,
+            sample=sample,
+            experience=0,
+            place=sample,
+            task=TaskInfo("open_ended", "train", metadata=self._place | {TURN_AT: turn.at}),
+            model=model,
+            config_digest=self._digest,
+            started_at=turn.started_at.isoformat(timespec="milliseconds"),
+            seconds=time.monotonic() - turn.started,
+            **fields,
+        )
+
+    async def _append(self, episode: Episode) -> None:
+        if self._log is None:
+            self._log = await anyio.to_thread.run_sync(self._open)
+        await self._log.append(episode)
+        self._latest = episode
+
+    async def _find(self, at: int) -> Episode | None:
+        if self._latest is None or self._latest.task.metadata.get(TURN_AT) != at:
+            self._latest = await anyio.to_thread.run_sync(self._read, at)
+        return self._latest
+
+    def _open(self) -> EpisodeLog:
+        self._run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (self._run / "run.json").exists():
+            write_json(self._run / "run.json", _manifest(self._config))
+        return EpisodeLog(self._run, _worker(self._session))
+
+    def _count(self) -> int:
+        return max((episode.sample for episode in _turns(self._run, self._session)), default=-1) + 1
+
+    def _read(self, at: int) -> Episode | None:
+        """The last record of the last turn at that message."""
+        found: Episode | None = None
+        for episode in _turns(self._run, self._session):
+            if episode.task.metadata.get(TURN_AT) == at and (found is None or episode.sample >= found.sample):
+                found = episode
+        return found
+
+
+class OpenTurn:
+    """A turn under way, which begins with the user message of index `at`, and what the session had before it."""
+
+    def __init__(self, at: int, typed: str, context: ToolContext) -> None:
+        self.at = at
+        self.typed = typed
+        self.started_at = datetime.now(UTC)
+        self.started = time.monotonic()
+        self._context = context
+        skills, notes = context.skills, context.notes
+        self._snapshot = skills.library.snapshot if skills else ""
+        self._loaded = len(skills.loaded) if skills else 0
+        self._written = len(skills.writes) if skills else 0
+        self._noted = len(notes.writes) if notes else 0
+        self._notes = notes.notes.snapshot if notes else ""
+
+    def skills(self, library: Library, listed: tuple[str, ...], own: Trajectory, session: str) -> SkillUse:
+        """The skills of the turn, whose `own` messages are given."""
+        skills = self._context.skills
+        loaded = tuple(dict.fromkeys(skills.loaded[self._loaded :])) if skills else ()
+        task = Task(id=session, suite=CHAT, prompt=self.typed)
+        return SkillUse(
+            snapshot=self._snapshot,
+            listed=listed,
+            loaded=loaded,
+            writes=tuple(skills.writes[self._written :]) if skills else (),
+            traces=traces(library, listed, loaded, task, own, {}, self.children()),
+        )
+
+    def memory(self) -> MemoryUse:
+        """The notes of the turn."""
+        notes = self._context.notes
+        return MemoryUse(self._notes, tuple(notes.writes[self._noted :]) if notes else ())
+
+    def children(self) -> tuple[Child, ...]:
+        """The child agents of the turn."""
+        delegation = self._context.delegate
+        return delegation.children if isinstance(delegation, Delegation) else ()
+
+
+def delete_turns(home: Path, session: str) -> None:
+    """Deletes the turns of a session from the log."""
+    for path in files_of(home / FOLDER, _worker(session)):
+        path.unlink(missing_ok=True)
+
+
+def _turns(run: Path, session: str) -> Iterator[Episode]:
+    return read_attempts(run, Episode, _worker(session)) if run.is_dir() else iter(())
+
+
+def _worker(session: str) -> str:
+    return session.replace("-", "_")
+
+
+def _with(episode: Episode, *, score: float, metadata: dict[str, Any] | None = None) -> Episode:
+    task = msgspec.structs.replace(episode.task, metadata=episode.task.metadata | (metadata or {}))
+    return msgspec.structs.replace(episode, score=score, task=task)
+
+
+def _manifest(config: RunConfig) -> RunManifest:
+    """That of the run of all chats, which never ends. Each turn has its own model and digest; the configuration is that
+    of the first chat."""
+    suite = config.suite.model_copy(update={"name": CHAT})
+    return RunManifest(
+        command=CHAT,
+        config=config.model_copy(update={"suite": suite}).model_dump(mode="json"),
+        config_digest="",
+        tasks_digest="",
+        wanted=0,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=versions(),
+    )

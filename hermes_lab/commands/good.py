@@ -1,0 +1,19 @@
+"""`/good`."""
+
+from hermes_lab.commands.command import Command, CommandContext, Reply
+
+
+async def _run(context: CommandContext, arguments: str) -> Reply:
+    return await judged(context, arguments, good=True)
+
+
+async def judged(context: CommandContext, comment: str, *, good: bool) -> Reply:
+    """Records the verdict of `/good` or `/bad`."""
+    if not context.chat.config.chat.record:
+        return Reply("turns are not recorded (chat.record is false), so there is nothing to judge")
+    if not await context.chat.conversation.judge(good=good, comment=comment.strip()):
+        return Reply("no turn to judge: the agent has not answered yet, or the turn was not recorded")
+    return Reply(f"the last turn is recorded as {'good' if good else 'bad'}")
+
+
+COMMAND = Command("good", "Record that the last turn was good", "Conversation", _run, hint="[COMMENT]", busy="now")
