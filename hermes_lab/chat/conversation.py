@@ -1,10 +1,7 @@
 """A live chat session: the agent works on one message after another, and every turn is stored when it ends."""
 
 import json
-import os
-import signal
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,32 +12,23 @@ from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent, result_messages, summariser_of
 from hermes_lab.agent.review import due, review, tool_iterations
 from hermes_lab.chat.home_knowledge import HomeKnowledge
+from hermes_lab.chat.processes import end_others, processes_in
 from hermes_lab.chat.recall import recall_of, without_recall
+from hermes_lab.chat.session_toolbox import SessionToolbox
 from hermes_lab.chat.summaries import Summaries
 from hermes_lab.chat.turns import OpenTurn, TurnLog
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.errors import InfraError, SandboxError
+from hermes_lab.errors import InfraError
 from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.protocols import ModelClient, OnText, Sandbox
-from hermes_lab.sandbox.local import LocalSandbox
 from hermes_lab.sessions.database import Session, SessionStore
 from hermes_lab.skills.learning.observe import observe
 from hermes_lab.skills.slash import Expanded, expand_typed
-from hermes_lab.tools.registry import ToolContext, known_tools, unavailable_tools
-from hermes_lab.tools.schema import Profile
-from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.transcript import CONCLUDE
-from hermes_lab.types import EpisodeError, Message, Review, ToolCall, ToolResult, Trajectory, Usage
+from hermes_lab.types import EpisodeError, Message, Review, ToolResult, Trajectory, Usage
 from hermes_lab.types.trajectory import StopReason
 
 _INTERRUPTED = json.dumps({"error": "interrupted by the user"})
-_PASSES = 200
-_PROCESSES = "echo /proc/[0-9]*"
-_END_OTHERS = """\
-for entry in /proc/[0-9]*; do
-  case " {known} /proc/1 /proc/$BASHPID " in *" $entry "*) ;; *) kill -KILL "${{entry#/proc/}}" 2>/dev/null ;; esac
-done
-true"""
 
 
 class Turn(NamedTuple):
@@ -57,53 +45,6 @@ class Compressed(NamedTuple):
 
     before: int
     after: int
-
-
-class SessionToolbox(Toolbox):
-    """A session's tools. `show` is called as each call starts, `shown` with each result.
-
-    `frozen` are the tool schemas stored with the session. The model keeps seeing these exact bytes even if a tool has
-    changed or is unavailable; calling such a tool gives an error.
-    """
-
-    def __init__(
-        self,
-        toolsets: Sequence[str],
-        context: ToolContext,
-        *,
-        show: Callable[[ToolCall], None],
-        shown: Callable[[ToolCall, ToolResult], None],
-        disabled: Sequence[str] = (),
-        frozen: tuple[dict[str, Any], ...] | None = None,
-        profile: Profile = "full",
-    ) -> None:
-        if frozen is not None:
-            names = [schema["function"]["name"] for schema in frozen]
-            toolsets = [name for name in names if name in known_tools() and name not in unavailable_tools()]
-            disabled = ()
-        super().__init__(toolsets, context, disabled, profile=profile)
-        self.done: dict[str, ToolResult] = {}
-        self._show = show
-        self._shown = shown
-        self._frozen = frozen
-
-    @property
-    def schemas(self) -> tuple[dict[str, Any], ...]:
-        """The schemas that the model sees."""
-        return super().schemas if self._frozen is None else self._frozen
-
-    async def run_all(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """See `Toolbox.run_all`. `done` collects the results of this turn."""
-        self.done = {}
-        return await super().run_all(calls)
-
-    async def run(self, call: ToolCall) -> ToolResult:
-        """See `Toolbox.run`."""
-        self._show(call)
-        result = await super().run(call)
-        self.done[call.id] = result
-        self._shown(call, result)
-        return result
 
 
 class Conversation:
@@ -158,7 +99,7 @@ class Conversation:
         self._typed[length] = prompt
         agent = self._agent(self._on_text)
         turn = OpenTurn(length, prompt, self._toolbox.context)
-        before = await self._processes()
+        before = await processes_in(self._sandbox)
         try:
             expanded = Expanded(prompt)
             if skills and not literal:
@@ -172,7 +113,7 @@ class Conversation:
         except BaseException as failure:
             with anyio.CancelScope(shield=True):
                 try:
-                    await self._end_processes(before)
+                    await end_others(self._sandbox, before)
                 finally:
                     if agent.steps or isinstance(failure, InfraError):
                         await self._log_failure(turn, failure)
@@ -350,26 +291,6 @@ class Conversation:
         if skills := self._toolbox.context.skills:
             skills.confirm_loads(results)
         messages += result_messages(results, self.session.tool_format)
-
-    async def _processes(self) -> frozenset[str]:
-        """The sandbox's running processes, which an interrupt of the next turn spares."""
-        if isinstance(self._sandbox, LocalSandbox):
-            return frozenset(map(str, self._sandbox.processes()))
-        return frozenset((await self._sandbox.exec(_PROCESSES, fresh=True)).output.split())
-
-    async def _end_processes(self, before: frozenset[str]) -> None:
-        """Kills processes started since; cancellation has already killed foreground commands."""
-        if isinstance(self._sandbox, LocalSandbox):  # not isolated: /proc lists all processes of the machine
-            for _ in range(_PASSES):  # repeated, since they may fork meanwhile
-                if not (new := [pid for pid in self._sandbox.processes() if str(pid) not in before]):
-                    return
-                for pid in new:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                await anyio.sleep(0.002)
-            return
-        with suppress(SandboxError):  # the sandbox died, and its processes with it
-            await self._sandbox.exec(_END_OTHERS.format(known=" ".join(before)), fresh=True)
 
     @property
     def _sandbox(self) -> Sandbox:

@@ -12,8 +12,9 @@ import anyio.to_thread
 
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.prompt import system_prompt
-from hermes_lab.chat.conversation import Conversation, SessionToolbox
+from hermes_lab.chat.conversation import Conversation
 from hermes_lab.chat.home_knowledge import HomeKnowledge, Views
+from hermes_lab.chat.session_toolbox import SessionToolbox
 from hermes_lab.chat.summaries import Summaries
 from hermes_lab.chat.surface import Surface
 from hermes_lab.chat.turns import TurnLog

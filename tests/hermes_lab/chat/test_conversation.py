@@ -12,7 +12,8 @@ import msgspec
 import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call
 
-from hermes_lab.chat.conversation import Conversation, SessionToolbox
+from hermes_lab.chat.conversation import Conversation
+from hermes_lab.chat.session_toolbox import SessionToolbox
 from hermes_lab.chat.summaries import Summaries
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ModelError
