@@ -82,6 +82,15 @@ def test_every_turn_is_the_episode_that_a_batch_would_write(home: Path) -> None:
     assert first.config_digest == second.config_digest
 
 
+def test_token_ids_are_kept_where_the_server_gives_them(home: Path) -> None:
+    chatted([CALL, "It is 42.", "Yes."], "What is 6*7?", "Sure?", options=(*CONSENT, "-c", "model.token_ids=true"))
+    first, second = episodes(home)
+    assert first.trajectory
+    assert second.trajectory
+    assert [sum(branch.mask) for branch in second.trajectory.branches] == [second.trajectory.usage.completion_tokens]
+    assert sum(sum(branch.mask) for branch in first.trajectory.branches) == first.trajectory.usage.completion_tokens
+
+
 def test_recording_can_be_switched_off(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chatted(["Hello."], "Hi", "/good", options=("-c", "chat.record=false"))
     assert not (home / "chats").exists()
