@@ -36,12 +36,7 @@ def kinds() -> dict[str, Kind]:
 
     every = (
         Kind("run", RunConfig, "Runs and experiments", "run, experiment, chat, serve"),
-        Kind(
-            "home",
-            HomeConfig,
-            "config.yaml of the Hermes home: the fields of a run that a chat uses, and these",
-            "chat",
-        ),
+        Kind("home", HomeConfig, "Chats: the fields of a run, and these", "chat"),
         Kind("study", StudyConfig, "Studies", "study"),
         Kind("train", TrainConfig, "Training on run folders", "train sft, train preference", ("data",)),
         Kind("grpo", GrpoConfig, "GRPO training", "train grpo"),
