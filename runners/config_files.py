@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hermes_lab.config.fields import SectionDoc, sections_of
+from hermes_lab.config.home import HomeConfig
+from hermes_lab.config.home_file import FILE, problems_in_home
 from hermes_lab.config.paths import Problem
 from hermes_lab.config.problems import find_problems
 from hermes_lab.config.schema import RunConfig, Section
 from hermes_lab.config.sources import Merged, origin_of, resolve
 from hermes_lab.errors import ConfigError
+from hermes_lab.sessions import hermes_home
 
 
 class Kind(NamedTuple):
@@ -33,6 +36,7 @@ def kinds() -> dict[str, Kind]:
 
     every = (
         Kind("run", RunConfig, "Runs and experiments", "run, experiment, chat, serve"),
+        Kind("home", HomeConfig, "Chats: the fields of a run, and these", "chat"),
         Kind("study", StudyConfig, "Studies", "study"),
         Kind("train", TrainConfig, "Training on run folders", "train sft, train preference", ("data",)),
         Kind("grpo", GrpoConfig, "GRPO training", "train grpo"),
@@ -43,18 +47,31 @@ def kinds() -> dict[str, Kind]:
 
 
 def documented(kind: Kind) -> list[SectionDoc]:
-    """The sections of that kind; an environment's are those that a run does not have."""
+    """The sections of that kind; those of a schema with a run's fields are what a run does not have."""
     sections = list(sections_of(kind.schema))
     if kind.schema is not RunConfig and issubclass(kind.schema, RunConfig):
-        runs = {section.path for section in sections_of(RunConfig)}
-        return [section for section in sections if section.path not in runs]
+        runs = {row.path for section in sections_of(RunConfig) for row in section.fields}
+        own = [each._replace(fields=tuple(row for row in each.fields if row.path not in runs)) for each in sections]
+        return [section for section in own if section.fields]
     return sections
+
+
+def home_file() -> Path:
+    """The configuration of the person's chats."""
+    return hermes_home() / FILE
+
+
+def is_home_file(source: str) -> bool:
+    """Whether that source is `home_file`."""
+    return Path(source).absolute() == home_file().absolute()
 
 
 def kind_of(sources: Sequence[str]) -> Kind:
     """The kind of the merged sources, by their fields. Raises `ConfigError` for a file that cannot be read."""
     from hermes_lab.training.attempts import Given
 
+    if any(map(is_home_file, sources)):
+        return kinds()["home"]
     given: set[str] = set()
     for source in sources:
         given |= Given.by(source).keys()
@@ -67,6 +84,8 @@ def kind_of(sources: Sequence[str]) -> Kind:
         return every["train"]
     if given & (every["lock"].schema.model_fields.keys() | {"digest"}):
         return every["lock"]
+    if given & (HomeConfig.model_fields.keys() - RunConfig.model_fields.keys()):
+        return every["home"]
     return every["env" if "env" in given else "run"]
 
 
@@ -76,12 +95,16 @@ def problems_in(kind: Kind, sources: Sequence[str]) -> list[Problem]:
 
     if kind.name == "lock":
         return _refused(lambda: load_lock(Path(sources[0])), sources[0])
+    if kind.name == "home":
+        found, merged = problems_in_home(Path(sources[0]), sources[1:])
+        return found + _unknown_names(merged, found)
     attempts = list(_attempts(kind, sources)) if kind.name in ("train", "grpo") else []
     found = [*attempts, *find_problems(kind.schema, sources, kind.optional)]
     locked = {problem.field for problem in attempts}
     found = [problem for problem in found if problem in attempts or problem.field not in locked]  # no unknown fields
     if issubclass(kind.schema, RunConfig):
-        return found + _unknown_names(sources, found)
+        read = _merged(sources)
+        return found + (_unknown_names(read, found) if read else [])
     if found:
         return found
     return _of_study(sources) if kind.name == "study" else _of_training(kind, sources)
@@ -113,7 +136,18 @@ def _attempts(kind: Kind, sources: Sequence[str]) -> Iterator[Problem]:
         yield Problem(where, field, f"{where}: {why}")
 
 
-def _unknown_names(sources: Sequence[str], found: Collection[Problem]) -> list[Problem]:
+def _merged(sources: Sequence[str]) -> Merged | None:
+    """The sources of a run; None if one cannot be read."""
+    merged = Merged(RunConfig, None)
+    for source in sources:
+        try:
+            merged.add(source)
+        except ConfigError:
+            return None
+    return merged
+
+
+def _unknown_names(merged: Merged, found: Collection[Problem]) -> list[Problem]:
     """A suite or toolset that is not there."""
     from difflib import get_close_matches
 
@@ -121,12 +155,6 @@ def _unknown_names(sources: Sequence[str], found: Collection[Problem]) -> list[P
     from hermes_lab.tasks.registry import list_suites
     from hermes_lab.tools.distributions import check_tools
 
-    merged = Merged(RunConfig, None)
-    for source in sources:
-        try:
-            merged.add(source)
-        except ConfigError:
-            return []
     wrong = {problem.field.partition(".")[0] for problem in found}
     problems = []
     if "suite" not in wrong and (name := SuiteConfig(**merged.values.get("suite", {})).name):

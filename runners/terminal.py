@@ -12,7 +12,7 @@ import anyio.to_thread
 import typer
 
 from hermes_lab.chat.conversation import Turn
-from hermes_lab.chat.surface import Verbosity
+from hermes_lab.config.home import Verbosity
 from hermes_lab.protocols import Delta
 from hermes_lab.runners.chat.endings import as_json, chosen, why_no_answer
 from hermes_lab.runners.tables import printable

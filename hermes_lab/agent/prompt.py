@@ -98,6 +98,7 @@ def system_prompt(
     schemas: Sequence[Mapping[str, Any]],
     tool_format: ToolFormat,
     *,
+    persona: str = "",
     skills: Sequence[Skill] = (),
     more_skills: int = 0,
     background: Sequence[str] = (),
@@ -107,9 +108,10 @@ def system_prompt(
 ) -> str:
     """Assembles the system prompt.
 
-    In order: identity, platform, guidance, the tools (text format only; native endpoints add them), then what varies
-    between sessions: the `background` (context files, notes) and the skills index. `more_skills` counts the skills that
-    the index omits. In the text format the full prompt ends with a reminder of how to write a call.
+    In order: identity, `persona` (chats only), platform, guidance, the tools (text format only; native endpoints add
+    them), then what varies between sessions: the `background` (context files, notes) and the skills index.
+    `more_skills` counts the skills that the index omits. In the text format the full prompt ends with a reminder of how
+    to write a call.
 
     `isolated` is False if commands run on the host: the working folder then differs every time, and is not named.
     `root` is that of the task.
@@ -117,10 +119,11 @@ def system_prompt(
     place = root.workdir if root else str(WORKSPACE)
     workspace, kept = place if isolated else "the current directory", KEPT_OF_ROOT if root else KEPT
     if profile == "compact":
-        parts = [COMPACT.format(workspace=workspace)]
+        parts = [COMPACT.format(workspace=workspace), *filter(None, [persona])]
     else:
         isolation = ", without a network" if isolated else ""
-        parts = [IDENTITY, PLACE.format(workspace=workspace, isolation=isolation, kept=kept), WORK, *_guidance(schemas)]
+        where = PLACE.format(workspace=workspace, isolation=isolation, kept=kept)
+        parts = [IDENTITY, *filter(None, [persona]), where, WORK, *_guidance(schemas)]
     if tool_format == "hermes" and profile == "compact":
         parts.append(_compact_tools(schemas))
     elif tool_format == "hermes":

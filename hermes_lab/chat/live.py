@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from hermes_lab.agent.delegate import Delegation
+from hermes_lab.agent.persona import persona, persona_in
 from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.chat.conversation import Conversation
 from hermes_lab.chat.home_knowledge import HomeKnowledge, Views
@@ -18,7 +19,7 @@ from hermes_lab.chat.session_toolbox import SessionToolbox
 from hermes_lab.chat.summaries import Summaries
 from hermes_lab.chat.surface import Surface
 from hermes_lab.chat.turns import TurnLog
-from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.home import HomeConfig, check_personality
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import REMOTE, open_auxiliary, open_model
 from hermes_lab.protocols import ModelClient, Sandbox
@@ -59,7 +60,7 @@ class LiveChat:
 
     def __init__(
         self,
-        config: RunConfig,
+        config: HomeConfig,
         knowledge: HomeKnowledge,
         store: SessionStore,
         surface: Surface,
@@ -111,6 +112,25 @@ class LiveChat:
     async def resume(self, info: SessionInfo) -> None:
         """Leaves the current session and continues a stored one, with its own prompt and tools."""
         await self._enter(info, "")
+        if self.persona_changed:
+            self.surface.note(
+                "your profile or personality has changed since this session began; it holds from the next one (/new)"
+            )
+
+    @property
+    def persona_changed(self) -> bool:
+        """Whether a new session's prompt would say something else about the person, or how to speak."""
+        began = datetime.fromisoformat(self.session.created)
+        return persona(self.config, began) != persona_in(self.session.messages[0].content)
+
+    def use_personality(self, name: str) -> None:
+        """Chooses how the agent speaks in the sessions that begin from now on. Raises `ConfigError` if there is none of
+        that name."""
+        try:
+            check_personality(name, self.config.personalities)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        self.config = self.config.model_copy(update={"personality": name})
 
     async def use_model(self, name: str) -> None:
         """Continues the session with another model of the same endpoint. Raises `ConfigError` if it has none of that
@@ -184,7 +204,8 @@ class LiveChat:
         """A stored session with its original prompt and tools, or a new one. `before`: what the tools of the session
         before worked on, whose background commands go on."""
         assert self._model is not None
-        id = stored.id if stored else new_id(datetime.now(UTC))
+        now = datetime.now(UTC)
+        id = stored.id if stored else new_id(now)
         background = await anyio.to_thread.run_sync(self._knowledge.background)
         broken = await anyio.to_thread.run_sync(self._knowledge.broken)
         for left_out in [*broken, *_LEFT_OUT.findall("\n".join(background))]:
@@ -192,7 +213,8 @@ class LiveChat:
         identity = self._model.identity
         view = partial(self._knowledge.views, library, session=id, model=identity.name)
         views = await anyio.to_thread.run_sync(view)
-        system = partial(self._system, library, background)
+        said = persona_in(stored.messages[0].content) if stored else persona(self.config, now)
+        system = partial(self._system, library, background, said)
         delegation = Delegation(self._model, self.config, self.sandbox, views.skills, system, auxiliary=self._auxiliary)
         context = self._context(views, delegation, before)
         toolbox = SessionToolbox(
@@ -233,13 +255,14 @@ class LiveChat:
 
     def _turns(self, session: Session, library: Library) -> TurnLog:
         place = {"platform": self.key.platform, "consent": self.config.chat.consent}
-        return TurnLog(hermes_home(), session.id, self.config, library, place)
+        return TurnLog(hermes_home(), session.id, self.config.of_a_run, library, place)
 
-    def _system(self, library: Library, background: Sequence[str], toolbox: Toolbox) -> Message:
+    def _system(self, library: Library, background: Sequence[str], said: str, toolbox: Toolbox) -> Message:
         listed = choose(library, "", self.config.skills.max_listed)
         text = system_prompt(
             toolbox.schemas,
             self.config.agent.tool_format,
+            persona=said,
             skills=listed,
             more_skills=len(library.listed) - len(listed),
             background=background,
@@ -266,7 +289,7 @@ class LiveChat:
 
 @asynccontextmanager
 async def open_chat(
-    config: RunConfig, knowledge: HomeKnowledge, store: SessionStore, surface: Surface, key: SessionKey
+    config: HomeConfig, knowledge: HomeKnowledge, store: SessionStore, surface: Surface, key: SessionKey
 ) -> AsyncIterator[LiveChat]:
     """Opens a chat's sandbox; the model is opened with the first session. Raises `InfraError`."""
     await probe(config.sandbox)

@@ -1,14 +1,9 @@
 """Tells the user when a background command has ended."""
 
-from typing import Literal
-
+from hermes_lab.config.home import NoticeLevel
 from hermes_lab.text.clip import clip
 from hermes_lab.tools.background import Background, Process
 from hermes_lab.tools.registry import ToolContext
-
-Level = Literal["all", "result", "error", "off"]
-"""`all`: the end of each background command with the last lines of its output. `result`: its end and exit code.
-`error`: only those that failed. `off`: nothing."""
 
 _LINES, _CHARS = 10, 2_000
 
@@ -16,7 +11,7 @@ _LINES, _CHARS = 10, 2_000
 class Notices:
     """The notices of one chat: each command's end is told once."""
 
-    def __init__(self, level: Level) -> None:
+    def __init__(self, level: NoticeLevel) -> None:
         self._level = level
         self._told: set[int] = set()
 

@@ -1,14 +1,11 @@
 """What a chat needs of the place where it is held: a terminal, or a chat platform."""
 
-from typing import Literal, Protocol
+from typing import Protocol
 
+from hermes_lab.config.home import Verbosity
 from hermes_lab.protocols import Delta
 from hermes_lab.tools.registry import Ask
 from hermes_lab.types import ToolCall, ToolResult
-
-Verbosity = Literal["off", "new", "all", "verbose"]
-"""Which tool calls are shown. `off`: none. `new`: a call where the tool differs from the one before. `all`: every call,
-and why it failed. `verbose`: calls and results in full."""
 
 
 class Surface(Protocol):

@@ -76,7 +76,8 @@ class TurnLog:
         if self._next is None:
             self._next = await anyio.to_thread.run_sync(self._count)
         sample, self._next = self._next, self._next + 1
-        episode = self._episode(turn, sample, model, result)
+        # In a thread, since the first trace of skills loads their embeddings.
+        episode = await anyio.to_thread.run_sync(self._episode, turn, sample, model, result)
         before, self._retried = self._retried, None
         if before and (before.at, before.typed) == (turn.at, turn.typed) and isinstance(result, Trajectory):
             episode = _with(episode, score=PREFERRED, metadata={_RETRY_OF: before.sample})

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import get_args
 
-from hermes_lab.chat.surface import Verbosity
 from hermes_lab.commands.command import Command, CommandContext, Reply
+from hermes_lab.config.home import Verbosity
 from hermes_lab.errors import ConfigError
 
 _LEVELS: tuple[Verbosity, ...] = get_args(Verbosity)

@@ -23,6 +23,12 @@ def find_problems(schema: type[Section], sources: Sequence[str], optional: Colle
             merged.add(source)
         except ConfigError as error:
             found.append(Problem(source, "", str(error)))
+    return [*found, *problems_of_merged(schema, merged, optional)]
+
+
+def problems_of_merged(schema: type[Section], merged: Merged, optional: Collection[str] = ()) -> list[Problem]:
+    """As `find_problems`, for sources that are merged already. Wrong values are taken out of `merged`."""
+    found: list[Problem] = []
     merged.resolve_paths()
     dropped: list[str] = []
     # pydantic does not look into a section that is itself wrong: take out what is wrong, and look again.

@@ -624,16 +624,6 @@ class TrackingConfig(Section):
     """Minimum time between two rows of metrics; 0: one for every episode."""
 
 
-class ChatConfig(Section):
-    """The record of chats, in the run `chats` of the Hermes home. Used by chats alone."""
-
-    record: bool = True
-    """Whether every turn is also written as an episode."""
-    consent: bool = False
-    """Whether everyone who writes in these chats agrees that their turns are exported and trained on. Turns recorded
-    without it are left out of exports and trainings, and counted there."""
-
-
 class RunConfig(Section):
     """The complete configuration of a run."""
 
@@ -666,8 +656,6 @@ class RunConfig(Section):
     """The budget."""
     tracking: TrackingConfig = TrackingConfig()
     """Experiment trackers."""
-    chat: ChatConfig = ChatConfig()
-    """The record of chats."""
 
     @model_validator(mode="before")
     @classmethod
@@ -719,7 +707,7 @@ def config_digest(config: RunConfig) -> str:
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
-_ASIDE = ("budget", "auxiliary", "judge", "tracking", "chat")
+_ASIDE = ("budget", "auxiliary", "judge", "tracking")
 _REACHING = ("base_url", "api_key_env", "timeout", "max_retries", "limit_field", "stream")
 _ADDED: Mapping[str, Mapping[str, Any]] = {
     "model": {"headers": {}, "extra_body": {}, "finish_reasons": [], "overflow_pattern": "", "prompt_cache": True},

@@ -17,7 +17,7 @@ from hermes_lab.config.applies import check_applies
 from hermes_lab.config.masking import HIDDEN, is_secret
 from hermes_lab.config.paths import Origin, PathField, PathResolver, Problem
 from hermes_lab.config.schema import RunConfig, Section
-from hermes_lab.config.yaml_files import Plain, as_written, read_yaml
+from hermes_lab.config.yaml_files import Document, Plain, as_written, read_yaml
 from hermes_lab.errors import ConfigError
 
 S = TypeVar("S", bound=Section)
@@ -41,10 +41,12 @@ def load_section(schema: type[S], sources: Sequence[str], base: dict[str, Any] |
 
 
 class Resolved(NamedTuple, Generic[S]):
-    """A configuration, and where each of its fields was set."""
+    """A configuration, and where each of its fields was set. `written`: the texts with references to the environment,
+    as they were before these were replaced."""
 
     config: S
     origins: Mapping[tuple[str, ...], Origin]
+    written: Mapping[tuple[str, ...], str] = {}
 
 
 def resolve(schema: type[S], sources: Sequence[str], base: dict[str, Any] | None = None) -> Resolved[S]:
@@ -52,6 +54,11 @@ def resolve(schema: type[S], sources: Sequence[str], base: dict[str, Any] | None
     merged = Merged(schema, base)
     for source in sources:
         merged.add(source)
+    return validated(schema, merged)
+
+
+def validated(schema: type[S], merged: "Merged") -> Resolved[S]:
+    """The configuration that the merged sources give. Raises `ConfigError` for the first mistake."""
     merged.resolve_paths()
     try:
         config = schema.model_validate(merged.values)
@@ -83,6 +90,31 @@ def absolute_paths(schema: type[Section], content: Mapping[str, Any]) -> dict[st
     return {name: _each(value, _field_type(schema, name), (name,), absolute) for name, value in content.items()}
 
 
+def read_file(path: Path) -> Document:
+    """The mapping of sections in a YAML file. Raises `ConfigError` if it cannot be read or is something else."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not a UTF-8 text file") from None
+    try:
+        content, lines = read_yaml(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "not YAML"
+        raise ConfigError(f"{path}{line}: {problem}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    if content is None:
+        return Document({}, {})
+    if not isinstance(content, dict):
+        kind = type(content.value if isinstance(content, Plain) else content).__name__
+        raise ConfigError(f"{path}:1: expected a mapping of sections, found a {kind}")
+    return Document(content, lines)
+
+
 class Merged:
     """The merged sources so far, and where each field was set."""
 
@@ -98,8 +130,7 @@ class Merged:
         if override := _OVERRIDE.fullmatch(source):
             self._add_override(override["key"], override["value"])
         else:
-            self._add_file(source)
-        self._sources += 1
+            self.add_document(Path(source), read_file(Path(source)))
 
     def resolve_paths(self) -> None:
         """Makes all paths relative to the working directory. `paths` collects those that do not exist."""
@@ -133,31 +164,13 @@ class Merged:
         self._merge(self.values, nested, (), lambda at: origin if len(at) >= len(path) else None)
         for depth in range(1, len(path)):
             self.origins.setdefault(path[:depth], origin)
+        self._sources += 1
 
-    def _add_file(self, source: str) -> None:
-        path = Path(source)
+    def add_document(self, path: Path, document: Document) -> None:
+        """Merges what `read_file` has read from the file `path`."""
+        lines = document.lines
         try:
-            text = path.read_text()
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise ConfigError(f"{path}: not a UTF-8 text file") from None
-        try:
-            content, lines = read_yaml(text)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = f":{mark.line + 1}" if mark else ""
-            problem = getattr(error, "problem", None) or "not YAML"
-            raise ConfigError(f"{path}{line}: {problem}") from None
-        except ValueError as error:
-            raise ConfigError(f"{path}: {error}") from None
-        if content is None:
-            return
-        if not isinstance(content, dict):
-            kind = type(content.value if isinstance(content, Plain) else content).__name__
-            raise ConfigError(f"{path}:1: expected a mapping of sections, found a {kind}")
-        try:
-            content = {name: _coerced(value, self._schema, (name,)) for name, value in content.items()}
+            content = {name: _coerced(value, self._schema, (name,)) for name, value in document.content.items()}
         except RecursionError:  # a recursive alias
             raise ConfigError(f"{path}: nested too deeply") from None
         folder = "" if path.parent == Path() else str(path.parent)
@@ -166,6 +179,7 @@ class Merged:
             return Origin(self._sources, self._sources, f"{path}:{lines[at]}", folder) if at in lines else None
 
         self._merge(self.values, content, (), origin)
+        self._sources += 1
 
     def _merge(
         self, base: dict[str, Any], new: dict[str, Any], at: _At, origin_of: Callable[[_At], Origin | None]

@@ -20,15 +20,15 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
-from prompt_toolkit.output import create_output
+from prompt_toolkit.output import ColorDepth, create_output
 from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.text import Text
 
 from hermes_lab.chat.conversation import Turn
-from hermes_lab.chat.surface import Verbosity
 from hermes_lab.commands.registry import Completion as Offered
+from hermes_lab.config.home import DisplayConfig, Verbosity
 from hermes_lab.protocols import Delta
 from hermes_lab.runners.chat.blocks import Blocks
 from hermes_lab.runners.chat.endings import as_json, chosen, why_no_answer
@@ -48,8 +48,9 @@ _TAIL_LINES = 8
 class Screen:
     """See `Surface`. `working` says what the agent does and since when (`time.monotonic`), for the waiting sign."""
 
-    def __init__(self, history: Path, *, json: bool = False, verbosity: Verbosity = "all") -> None:
-        self.verbosity: Verbosity = verbosity
+    def __init__(self, history: Path, display: DisplayConfig, *, json: bool = False) -> None:
+        self.verbosity: Verbosity = display.verbose
+        self._mono = display.skin == "mono"
         self._json = json
         self._working: tuple[str, float] | None = None
         self._last_tool = ""
@@ -63,6 +64,7 @@ class Screen:
         self._session: PromptSession[str] = PromptSession(
             self._prompt,
             output=create_output(always_prefer_tty=True),
+            color_depth=ColorDepth.MONOCHROME if self._mono else None,
             history=_private_history(history),
             completer=self._completer,
             complete_while_typing=False,
@@ -209,7 +211,8 @@ class Screen:
 
     def _print(self, content: Any) -> None:
         width = shutil.get_terminal_size((100, 24)).columns
-        console = Console(file=io.StringIO(), force_terminal=True, width=width, no_color="NO_COLOR" in os.environ)
+        no_color = self._mono or "NO_COLOR" in os.environ
+        console = Console(file=io.StringIO(), force_terminal=True, width=width, no_color=no_color)
         console.print(content, soft_wrap=isinstance(content, Text))
         out = sys.stderr if self._answers_to else sys.stdout
         out.write(console.file.getvalue())  # type: ignore[attr-defined]  # a StringIO

@@ -9,6 +9,7 @@ import anyio.to_thread
 from hermes_lab.chat.home_knowledge import HomeKnowledge
 from hermes_lab.chat.live import LiveChat, open_chat
 from hermes_lab.commands.transcript import last_turns
+from hermes_lab.config.home import HomeConfig
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.models import REMOTE
 from hermes_lab.runners.chat.talk import Display, Talk
@@ -31,7 +32,7 @@ class Asked(NamedTuple):
 
 
 async def run_chat(
-    config: RunConfig, knowledge: HomeKnowledge, store: SessionStore, stored: SessionInfo | None, asked: Asked
+    config: HomeConfig, knowledge: HomeKnowledge, store: SessionStore, stored: SessionInfo | None, asked: Asked
 ) -> int:
     """Chats until the user leaves, or until the prompt is answered; returns the exit code."""
     if asked.prompt is not None:
@@ -48,7 +49,7 @@ async def run_chat(
         from hermes_lab.runners.chat.interactive import interact
         from hermes_lab.runners.chat.screen import Screen
 
-        screen = Screen(hermes_home() / "chat_history", json=asked.json)
+        screen = Screen(hermes_home() / "chat_history", config.display, json=asked.json)
         if note := await anyio.to_thread.run_sync(knowledge.sync_bundled):
             screen.note(note)
         async with open_chat(config, knowledge, store, screen, _KEY) as chat:
@@ -56,7 +57,7 @@ async def run_chat(
             if shown := last_turns(chat.conversation):
                 screen.note(shown)
             with relay_logs(screen.note):
-                code = await interact(chat, screen, Notices("all"))
+                code = await interact(chat, screen, Notices(config.display.background_process_notifications))
             _leave(chat, asked, screen)
         terminal = Terminal(json=asked.json)
     # At the end, because this takes seconds with a large library.

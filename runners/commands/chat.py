@@ -8,8 +8,8 @@ import anyio
 import typer
 
 from hermes_lab.chat.home_knowledge import HomeKnowledge
+from hermes_lab.config.home_file import load_home_config
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError, InfraError, ModelError
 from hermes_lab.harness.check import check_own_loop
 from hermes_lab.runners import output
@@ -18,8 +18,6 @@ from hermes_lab.runners.commands import options
 from hermes_lab.sessions import SessionInfo, SessionStore, hermes_home
 from hermes_lab.sessions.keys import check_name, is_id
 from hermes_lab.tools.toolbox import check_toolsets
-
-_DEFAULTS = ("agent.toolsets=[core]",)
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +30,8 @@ def register(app: typer.Typer) -> None:
         "hermes-lab chat 'What is the 1000th prime?' -c model.yaml   (only the answer goes to stdout)\n\n"
         "hermes-lab chat --session taxes -c model.yaml   (start or resume that session)\n\n"
         "What the agent learns is saved in the Hermes home ($HERMES_HOME): skills (`hermes-lab skills`), MEMORY.md and "
-        "USER.md. `/skill-name PROMPT` loads a skill.\n\n"
+        "USER.md. `/skill-name PROMPT` loads a skill. Its config.yaml (`hermes-lab config init`) is read before the "
+        "-c options.\n\n"
         "On a terminal, /help lists the commands, Tab completes them, Ctrl-C stops a turn, and Ctrl-D quits. You "
         "may type while the agent works: messages wait for the end of the turn.",
     )(chat)
@@ -50,7 +49,7 @@ def chat(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per turn.")] = False,
 ) -> int:
     """`hermes-lab chat`."""
-    loaded = load_config([*_DEFAULTS, *(config or [])])
+    loaded = load_home_config(hermes_home(), config or [])
     check_own_loop(loaded, "chat")
     if loaded.agent.distribution:
         raise ConfigError("agent.distribution: only for runs, which draw tools per task; set agent.toolsets for chat")

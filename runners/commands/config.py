@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hermes_lab.runners.config_files import Kind
 
 PAGE = "docs/configuration.md"
-_KIND = "What it configures: run, study, train, grpo, lock or env."
+_KIND = "What it configures: run, home, study, train, grpo, lock or env."
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +30,8 @@ def register(app: typer.Typer) -> None:
         "***.\n\n"
         "hermes-lab config show -c configs/run.yaml -c run.samples=4\n\n"
         "hermes-lab config show -c configs/experiment.yaml --changed   (only what is not the default)\n\n"
-        "hermes-lab config show -c configs/train/grpo.yaml -c parent=sft",
+        "hermes-lab config show -c configs/train/grpo.yaml -c parent=sft\n\n"
+        "hermes-lab config show --kind home   (what a chat uses: config.yaml of the Hermes home, then -c)",
     )(show)
     group.command(
         "docs",
@@ -43,10 +44,16 @@ def register(app: typer.Typer) -> None:
     group.command(
         "check",
         help="Check files of runs, experiments, studies, trainings and locks, and print all mistakes with file, line, "
-        "field and remedy. Nothing is started. Exits 2 if there is a mistake.\n\n"
+        "field and remedy. Without FILES, check config.yaml of the Hermes home. Nothing is started. Exits 2 if there "
+        "is a mistake.\n\n"
         "hermes-lab config check configs/run.yaml configs/experiments/flagship.yaml\n\n"
         "hermes-lab config check configs/train/sft.yaml -c data=runs/demonstrations   (with an override)",
     )(check)
+    group.command(
+        "init",
+        help="Write config.yaml with comments into the Hermes home. `hermes-lab chat` reads it. Refuses to overwrite "
+        "one.",
+    )(init)
     app.add_typer(group, name="config")
 
 
@@ -60,16 +67,21 @@ def show(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab config show`."""
+    from hermes_lab.config.home_file import resolve_home
     from hermes_lab.config.masking import masked
     from hermes_lab.config.sources import resolve
-    from hermes_lab.runners.config_files import kind_of
+    from hermes_lab.runners.config_files import home_file, is_home_file, kind_of
     from hermes_lab.training.config import Training, load_training
 
     chosen = _named(kind) if kind else kind_of(config or [])
     if issubclass(chosen.schema, Training):
         load_training(chosen.schema, config or [])  # refuses locked fields
-    found = resolve(_whole(chosen), config or [])
-    content = masked(found.config.model_dump(mode="json"))
+    found: Resolved[Any]
+    if chosen.name == "home":
+        found = resolve_home(home_file(), [source for source in config or [] if not is_home_file(source)])
+    else:
+        found = resolve(_whole(chosen), config or [])
+    content = masked(_as_written(found))
     if json:
         origins = dict(_origins(found))
         output.print_json({"kind": chosen.name, "config": content, "origins": origins})
@@ -103,14 +115,22 @@ def docs(
 
 
 def check(
-    files: Annotated[list[Path], typer.Argument(help="YAML files.", show_default=False)],
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="YAML files.", show_default="config.yaml of the Hermes home")
+    ] = None,
     config: options.Config = None,
     kind: Kinds = "",
     json: options.Json = False,
 ) -> int:
     """`hermes-lab config check`."""
-    from hermes_lab.runners.config_files import kind_of, missing_in, problems_in
+    from hermes_lab.runners.config_files import home_file, kind_of, missing_in, problems_in
 
+    if not files:
+        if kind not in ("", "home"):
+            raise ConfigError(f"FILES: give the files of kind {kind}")
+        files = [home_file()]
+        if not files[0].exists():
+            raise ConfigError(f"{files[0]}: no such file; `hermes-lab config init` writes one")
     reports, wrong = [], False
     for file in files:
         sources = [str(file), *(config or [])]
@@ -136,6 +156,21 @@ def check(
     return 2 if wrong else 0
 
 
+def init() -> None:
+    """`hermes-lab config init`."""
+    import os
+
+    from hermes_lab.config.home_template import TEMPLATE
+    from hermes_lab.records import write_atomic
+    from hermes_lab.runners.config_files import home_file
+
+    path = home_file()
+    if os.path.lexists(path):
+        raise ConfigError(f"{path}: is there already; `hermes-lab config check` checks it")
+    write_atomic(path, TEMPLATE)
+    typer.echo(f"{path}: written; remove the # before what you want to set, and run `hermes-lab config check`")
+
+
 def _line(problem: "Problem") -> int:
     """The line of a problem; those of overrides come first."""
     line = problem.where.rpartition(":")[2]
@@ -156,6 +191,17 @@ def _whole(kind: "Kind") -> Any:
     from hermes_lab.training.lock import LockFile
 
     return LockFile if kind.name == "lock" else kind.schema
+
+
+def _as_written(found: "Resolved[Any]") -> dict[str, Any]:
+    """The configuration, with references to the environment instead of their values."""
+    content: dict[str, Any] = found.config.model_dump(mode="json")
+    for path, text in found.written.items():
+        at: Any = content
+        for part in path[:-1]:
+            at = at[int(part) if isinstance(at, list) else part]
+        at[int(path[-1]) if isinstance(at, list) else path[-1]] = text
+    return content
 
 
 def _origins(found: "Resolved[Any]") -> Iterator[tuple[str, str]]:

@@ -176,9 +176,11 @@ def test_undo_and_retry_take_the_last_turn_back(opens: Opens) -> None:
         person.sees("first answer")
         person.types("second")
         person.sees("second answer")
+        person.sees_no("Ctrl-C stops")
         person.types("/retry")
         person.sees("third answer")
         assert typed(server) == ["first", "second"]
+        person.sees_no("Ctrl-C stops")
         person.types("/undo 2")
         person.sees("removed 2 turns, from: first")
         person.types("anew")
@@ -210,6 +212,7 @@ def test_compress_tells_the_tokens_and_a_killed_chat_resumes_with_the_same_bytes
         asked = server.requests[-1]["messages"]
         session = SessionStore().load(SessionStore().find("long").id)
         assert len(session.compressions) == 1
+        again.sees_no("Ctrl-C stops")
         again.types("/undo")
         again.sees("removed 1 turn")
         again.types("go on")

@@ -1,0 +1,139 @@
+"""The configuration of a person's chats: `config.yaml` in the Hermes home. Batches never read it."""
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, available_timezones
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from hermes_lab.config.personalities import NONE, PRESETS
+from hermes_lab.config.schema import RunConfig, Section
+
+Verbosity = Literal["off", "new", "all", "verbose"]
+"""Which tool calls are shown. `off`: none. `new`: a call where the tool differs from the one before. `all`: every call,
+and why it failed. `verbose`: calls and results in full."""
+NoticeLevel = Literal["all", "result", "error", "off"]
+"""`all`: the end of each background command with the last lines of its output. `result`: its end and exit code.
+`error`: only those that failed. `off`: nothing."""
+Skin = Literal["default", "mono"]
+
+SETTINGS: Mapping[str, str] = {
+    "model": "model.name",
+    "personality": "personality",
+    "display": "display.skin or display.verbose",
+}
+"""Names that are no preferences in `user.preferences`, and the fields to set instead."""
+_NAME = re.compile(r"[\w-]+")
+
+
+class UserConfig(Section):
+    """The person who chats. New sessions begin with this in their prompt."""
+
+    name: str = ""
+    """What the agent calls the person; empty: not told."""
+    timezone: str = ""
+    """The person's time zone, such as `Europe/Berlin`. With it the agent also knows the date at the start of a session;
+    empty: neither is told."""
+    preferences: dict[str, str] = Field(default_factory=dict)
+    """What the person prefers, such as `language: English` or `units: metric`; told to the agent as written. In
+    config.yaml, `model`, `personality` and `display` may stand here, too: they set `model.name`, `personality` and
+    `display`."""
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_known(cls, zone: str) -> str:
+        try:
+            if zone:
+                ZoneInfo(zone)
+        except (ValueError, KeyError, OSError):  # unknown, no relative path, or a folder such as `Europe`
+            near = get_close_matches(zone, available_timezones(), 1)
+            mend = f"did you mean {near[0]}?" if near else "give a name such as Europe/Berlin or UTC"
+            raise ValueError(f"no time zone {zone!r}; {mend}") from None
+        return zone
+
+    @field_validator("preferences", mode="before")
+    @classmethod
+    def _are_no_settings(cls, preferences: Any) -> Any:
+        for key in preferences if isinstance(preferences, Mapping) else ():
+            if near := get_close_matches(str(key), SETTINGS, 1, 0.8):
+                raise ValueError(f"`{key}` is not a preference; set {SETTINGS[near[0]]}")
+        return preferences
+
+
+class DisplayConfig(Section):
+    """What an interactive chat shows."""
+
+    skin: Skin = "default"
+    """`mono`: no colours."""
+    verbose: Verbosity = "all"
+    """Which tool calls are shown at the start of a chat (`/verbose` changes it). `off`: none. `new`: a call where the
+    tool differs from the one before. `all`: every call, and why it failed. `verbose`: calls and results in full."""
+    background_process_notifications: NoticeLevel = "all"
+    """What you are told when a background command ends. `all`: its exit code and its last lines. `result`: its exit
+    code. `error`: only if it failed. `off`: nothing."""
+
+
+class ChatConfig(Section):
+    """The record of chats, in the run `chats` of the Hermes home."""
+
+    record: bool = True
+    """Whether every turn is also written as an episode."""
+    consent: bool = False
+    """Whether everyone who writes in these chats agrees that their turns are exported and trained on. Turns recorded
+    without it are left out of exports and trainings, and counted there."""
+
+
+class HomeConfig(RunConfig):
+    """The sections of a run that a chat uses (`model`, `auxiliary`, `agent`, `sandbox`, `skills`, `memory`, `web`), and
+    these."""
+
+    user: UserConfig = UserConfig()
+    """The person."""
+    personalities: dict[str, str] = Field(default_factory=dict)
+    """Personalities of your own: how the agent speaks, by name. One with the name of a built-in one replaces it."""
+    personality: str = NONE
+    """How the agent speaks: one of `personalities`, or a built-in one (`/personality` lists them)."""
+    display: DisplayConfig = DisplayConfig()
+    """The screen."""
+    chat: ChatConfig = ChatConfig()
+    """The record of chats."""
+
+    @field_validator("personalities")
+    @classmethod
+    def _have_names_and_texts(cls, texts: dict[str, str]) -> dict[str, str]:
+        for name, text in texts.items():
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not a name; use letters, digits, - and _")
+            if name == NONE:
+                raise ValueError(f"`{NONE}` stands for no personality; choose another name")
+            if not text.strip():
+                raise ValueError(f"`{name}` has no text")
+        return texts
+
+    @field_validator("personality")
+    @classmethod
+    def _is_one(cls, name: str, info: ValidationInfo) -> str:
+        if "personalities" in info.data:  # else they are wrong, which is told
+            check_personality(name, info.data["personalities"])
+        return name
+
+    @property
+    def of_a_run(self) -> RunConfig:
+        """The fields that a run has, too."""
+        return RunConfig.model_construct(**{name: getattr(self, name) for name in RunConfig.model_fields})
+
+    @property
+    def known_personalities(self) -> dict[str, str]:
+        """All texts by name: the built-in ones, then the person's own."""
+        return {**PRESETS, **self.personalities}
+
+
+def check_personality(name: str, own: Mapping[str, str]) -> None:
+    """Raises `ValueError` unless `name` is a built-in personality or one of `own`."""
+    known = {**PRESETS, **own}
+    if name not in known:
+        near = get_close_matches(name, known, 1)
+        mend = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+        raise ValueError(f"no personality {name!r}; {mend}")
