@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -24,6 +25,8 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models import REMOTE, open_auxiliary, open_model
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox import open_sandbox, probe
+from hermes_lab.sandbox.extras import Extras
+from hermes_lab.sandbox.persistent import open_workspace
 from hermes_lab.sessions import Session, SessionInfo, SessionKey, SessionStore, hermes_home
 from hermes_lab.sessions.keys import new_id
 from hermes_lab.skills.learning.listing import choose
@@ -55,7 +58,8 @@ class _Opened:
 class LiveChat:
     """A chat under way. It is used by one task at a time.
 
-    `key` says where it is held. `config` is that of the current model.
+    `key` says where it is held. `config` is that of the current model. `workspace` is a folder of this machine whose
+    files stay, if the agent works in one.
     """
 
     def __init__(
@@ -67,11 +71,13 @@ class LiveChat:
         sandbox: Sandbox,
         auxiliary: ModelClient | None,
         key: SessionKey,
+        workspace: Path | None = None,
     ) -> None:
         self.config = config
         self.store = store
         self.key = key
         self.surface = surface
+        self.workspace = workspace
         self.sandbox = sandbox
         self._knowledge = knowledge
         self._auxiliary = auxiliary
@@ -291,13 +297,15 @@ class LiveChat:
 async def open_chat(
     config: HomeConfig, knowledge: HomeKnowledge, store: SessionStore, surface: Surface, key: SessionKey
 ) -> AsyncIterator[LiveChat]:
-    """Opens a chat's sandbox; the model is opened with the first session. Raises `InfraError`."""
+    """Opens a chat's sandbox; the model is opened with the first session. Raises `InfraError`, and `ConfigError` for a
+    folder that cannot be its workspace."""
     await probe(config.sandbox)
     async with (
         open_auxiliary(config, say=surface.note) as auxiliary,
-        open_sandbox(config.sandbox) as sandbox,
+        open_workspace(config.sandbox, hermes_home()) as workspace,
+        open_sandbox(config.sandbox, Extras(workspace=workspace)) as sandbox,
     ):
-        chat = LiveChat(config, knowledge, store, surface, sandbox, auxiliary, key)
+        chat = LiveChat(config, knowledge, store, surface, sandbox, auxiliary, key, workspace)
         try:
             yield chat
         finally:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from hermes_lab.config.paths import Origin, Problem
-from hermes_lab.config.schema import SamplingConfig
+from hermes_lab.config.schema import RunConfig, SamplingConfig
 from hermes_lab.errors import ConfigError
 
 _ENDPOINTS = ("openai", "anthropic", "responses")
@@ -138,8 +138,20 @@ def ignored_fields(config: BaseModel, origins: Mapping[tuple[str, ...], Origin])
         for field, origin in _ignored(config, rule, origins):
             if origin.source >= (chosen.changed if chosen else -1):
                 yield Problem(origin.where, field, _explained(rule, field, origin, selected.value, chosen))
+    yield from _of_chats(config, origins)
     yield from _useless_cost(config, origins)
     yield from _overwritten(config, origins)
+
+
+def _of_chats(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> Iterator[Problem]:
+    """What only chats have."""
+    origin = origins.get(("sandbox", "workspace"))
+    if origin and isinstance(config, RunConfig) and config.sandbox.workspace and not config.of_chats:
+        message = (
+            f"{origin.where}: sandbox.workspace is for chats: every episode of a run needs a workspace of its own; "
+            "remove it (a task's own files are in its suite)"
+        )
+        yield Problem(origin.where, "sandbox.workspace", message)
 
 
 def _useless_cost(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -88,6 +88,8 @@ class ChatConfig(Section):
 class HomeConfig(RunConfig):
     """The sections of a run that a chat uses (`model`, `auxiliary`, `agent`, `sandbox`, `skills`, `memory`, `web`), and
     these."""
+
+    of_chats: ClassVar[bool] = True
 
     user: UserConfig = UserConfig()
     """The person."""

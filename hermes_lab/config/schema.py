@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -272,6 +272,8 @@ class SandboxConfig(Section):
     """Maximum size of a file written by a command."""
     disk_mb: Annotated[int, Field(gt=0), Unit("MB")] = 1024
     """Maximum size of the whole workspace."""
+    workspace: OutputPath = ""
+    """Chats only: a folder of this machine to work in, which stays; empty: a new folder, deleted at the end."""
     output_chars: Annotated[int, Field(gt=0), Unit("characters")] = 50_000
     """Maximum characters of a command's output shown to the model; longer output is cut in the middle."""
 
@@ -627,6 +629,9 @@ class TrackingConfig(Section):
 class RunConfig(Section):
     """The complete configuration of a run."""
 
+    of_chats: ClassVar[bool] = False
+    """Whether it configures chats, which may keep their workspace."""
+
     model: ModelConfig = ModelConfig()
     """The model."""
     auxiliary: ModelConfig | None = None
@@ -716,6 +721,7 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
     "agent": {"max_repeats": None, "program": "", "review": "auto", "settings": {}, "carry_state": False},
     "learning": {"stop": {"when": "never"}},
     "skills": {"inline_shell": "isolated"},
+    "sandbox": {"workspace": ""},
 }
 """Fields added since digests were introduced, with the value that gives the old behaviour."""
 
@@ -738,6 +744,7 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
         "agent": _as_before("agent", _without(content["agent"], "at")),
         "learning": _as_before("learning", _without(content["learning"], "expect")),
         "skills": _as_before("skills", _without(content["skills"], "sources", "bundled")),
+        "sandbox": _as_before("sandbox", content["sandbox"]),
         "web": _without(content.get("web", {}), *_REACHING),
         "run": _without(
             content["run"], "out", "concurrency", "executor", "processes", "ray", "keep_workspaces", "workspace_mb"

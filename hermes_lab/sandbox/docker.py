@@ -95,7 +95,7 @@ class DockerSandbox(WarmSandbox):
         return int(self._pid)
 
     def _open_folders(self) -> EpisodeFolders:
-        folders = _make_folders(home=self.extras.home)
+        folders = _make_folders(self.extras)
         if self.root is not None and folders.home:  # its commands are root, without the right to write others' files
             os.chown(folders.home, 0, 0)
         return folders
@@ -190,16 +190,16 @@ class DockerSandbox(WarmSandbox):
         remove_tree(self.folders.exchange.parent)  # contains the workspace too, except for a sibling
 
 
-def _make_folders(*, home: bool) -> EpisodeFolders:
+def _make_folders(extras: Extras) -> EpisodeFolders:
     """Creates an episode's folders inside one accessible only to this user."""
     exchange = _make_exchange()
     workspace, skills, own = (exchange.with_name(name) for name in ("workspace", "skills", "home"))
-    for folder in (workspace, skills, *([own] if home else [])):
+    for folder in (skills, *([own] if extras.home else []), *([] if extras.workspace else [workspace])):
         folder.mkdir()
         folder.chmod(0o755)
         if (uid := launch.owner()) is not None:
             os.chown(folder, uid, uid)
-    return EpisodeFolders(workspace, exchange, skills, own if home else None)
+    return EpisodeFolders(extras.workspace or workspace, exchange, skills, own if extras.home else None)
 
 
 def _make_exchange() -> Path:

@@ -15,12 +15,14 @@ class Extras(NamedTuple):
     `installed` are folders and files of this machine that commands see read-only at the same path. `home`: whether
     there is a writable home, which is removed with the sandbox. `address_space`: whether `memory_mb` limits the address
     space of each started process, too. Programs in JavaScript reserve far more than they use; for them the meter alone
-    limits the memory that all processes hold together.
+    limits the memory that all processes hold together. `workspace` is a folder of this machine to work in, which stays;
+    None: a new one, which is removed with the sandbox.
     """
 
     installed: tuple[Path, ...] = ()
     home: bool = False
     address_space: bool = True
+    workspace: Path | None = None
 
 
 NOTHING_MORE = Extras()

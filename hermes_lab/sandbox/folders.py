@@ -33,20 +33,23 @@ _idle: dict[tuple[Path, int | None, str], list[Path]] = {}
 class EpisodeFolders(NamedTuple):
     """The folders of an episode: its workspace, the session's exchange folder, the folder that commands see read-only
     at `SKILLS`, and the home of programs, if there is one. Exchange and skills are reused by later episodes. `root`
-    holds what a task with a root of its own writes outside its workspace."""
+    holds what a task with a root of its own writes outside its workspace. A `persistent` workspace stays."""
 
     workspace: Path
     exchange: Path
     skills: Path
     home: Path | None = None
     root: Path | None = None
+    persistent: bool = False
 
 
-def open_folders(owner: int | None, *, home: bool = False) -> EpisodeFolders:
-    """Creates a workspace, and a home if wanted, owned by `owner` (uid and gid) if given."""
-    workspace = _make(harness_folder(owner) / str(next(_numbers)), owner)
-    own = _make(workspace.with_name(f"home-{workspace.name}"), owner) if home else None
-    return EpisodeFolders(workspace, open_exchange(owner), _open("skills", owner), own)
+def open_folders(owner: int | None, *, home: bool = False, workspace: Path | None = None) -> EpisodeFolders:
+    """Creates a workspace, unless one is given that stays, and a home if wanted, owned by `owner` (uid and gid) if
+    given."""
+    number, persistent = next(_numbers), workspace is not None
+    workspace = workspace or _make(harness_folder(owner) / str(number), owner)
+    own = _make(harness_folder(owner) / f"home-{number}", owner) if home else None
+    return EpisodeFolders(workspace, open_exchange(owner), _open("skills", owner), own, persistent=persistent)
 
 
 def open_root(owner: int | None) -> Path:
@@ -67,7 +70,7 @@ def open_exchange(owner: int | None) -> Path:
 
 
 async def close_folders(folders: EpisodeFolders, owner: int | None) -> None:
-    """Removes the workspace and the home. Requires that every process of the episode is gone."""
+    """Removes the workspace, unless it is persistent, and the home. Every process of the episode must be gone."""
     close_exchange(folders.exchange, owner)
     if os.listdir(folders.skills):  # noqa: PTH208
         await anyio.to_thread.run_sync(remove_tree, folders.skills)
@@ -77,7 +80,7 @@ async def close_folders(folders: EpisodeFolders, owner: int | None) -> None:
         await anyio.to_thread.run_sync(remove_tree, folders.home)
     if folders.root is not None:
         await anyio.to_thread.run_sync(remove_tree, folders.root)
-    if not _remove_few(folders.workspace):
+    if not folders.persistent and not _remove_few(folders.workspace):
         await anyio.to_thread.run_sync(remove_tree, folders.workspace)
 
 

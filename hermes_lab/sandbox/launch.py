@@ -82,14 +82,16 @@ def start(
         command += ["--ro-bind", str(source), str(installed)]
     if folders.home:
         command += ["--bind", str(folders.home), str(ROOTED_HOME if rooted else HOME)]
-    command += ["--bind", str(folders.workspace), str(workspace), "--ro-bind", str(folders.skills), str(skills)]
+    point = _entry(harness_folder(owner()), extras.workspace) if extras.workspace else folders.workspace
+    command += ["--bind", str(point), str(workspace), "--ro-bind", str(folders.skills), str(skills)]
     command += ["--chdir", str(workspace), "--seccomp", str(seccomp), "--", f"/proc/self/fd/{bash}"]
     command += session(exchange, config, address_space=extras.address_space)
     environment = rooting.environment(rooted) if rooted else _ENVIRONMENT
     inherited = (exchange, seccomp, bash, program)
     try:
-        if moved := [path for path, source in sources.items() if path != source]:
-            pairs = [str(each) for path in moved for each in (path, sources[path])]
+        moved = [(path, source) for path, source in (*sources.items(), (folders.workspace, point)) if path != source]
+        if moved:
+            pairs = [str(each) for pair in moved for each in pair]
             return spawn([*_MOVE, str(len(moved)), *pairs, *command], environment, inherited)
         return spawn(command, environment, inherited, owner())
     except OSError as error:
@@ -169,12 +171,25 @@ def _sources(harness: Path, paths: tuple[Path, ...]) -> Mapping[Path, Path]:
     for path in paths:
         sources[path] = path
         _check_readable(path)
-        if owner() is not None and not all(
-            folder.stat().st_mode & 0o001 for folder in (*path.parents, *path.resolve().parents)
-        ):
+        if not _may_enter(path):
             point = sources[path] = harness / f"mount-{len(list(harness.glob('mount-*')))}"
             point.mkdir(0o755) if path.is_dir() else point.touch(0o644)
     return sources
+
+
+@functools.cache
+def _entry(harness: Path, workspace: Path) -> Path:
+    """Where bwrap finds a persistent workspace: see `_sources`."""
+    if _may_enter(workspace):
+        return workspace
+    point = harness / f"workspace-{len(list(harness.glob('workspace-*')))}"
+    point.mkdir(0o755)
+    return point
+
+
+def _may_enter(path: Path) -> bool:
+    """Whether the sandbox's user may enter the folders above it."""
+    return owner() is None or all(folder.stat().st_mode & 0o001 for folder in (*path.parents, *path.resolve().parents))
 
 
 def _check_readable(path: Path) -> None:

@@ -57,7 +57,7 @@ class PipedSandbox(WarmSandbox):
         """Its host pid; None if it is gone."""
 
     def _open_folders(self) -> EpisodeFolders:
-        return open_folders(self.owner, home=self.extras.home)
+        return open_folders(self.owner, home=self.extras.home, workspace=self.extras.workspace)
 
     def _open_exchange(self) -> Path:
         return open_exchange(self.owner)

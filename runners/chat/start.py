@@ -71,7 +71,8 @@ async def _enter(chat: LiveChat, stored: SessionInfo | None, asked: Asked, displ
         await (chat.resume(stored) if stored else chat.begin(asked.session))
     for promise in missing_guarantees(chat.config.sandbox):
         display.note(f"sandbox.backend {chat.config.sandbox.backend}: {promise}")
-    display.note("files that the agent creates are deleted when this chat ends")
+    kept = f"stay in {chat.workspace}" if chat.workspace else "are deleted when this chat ends"
+    display.note(f"files that the agent creates {kept}")
 
 
 def _leave(chat: LiveChat, asked: Asked, display: Display) -> None:

@@ -1,0 +1,110 @@
+"""A workspace that outlives its sandbox: a folder of this machine, for chats (`sandbox.workspace`)."""
+
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import anyio.to_thread
+
+from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.sandbox.launch import owner
+from hermes_lab.sandbox.meter import workspace_bytes
+
+_FIELD = "sandbox.workspace"
+_OWN = ("skills", "chats", "reviews", "locks")
+"""Folders of the Hermes home that are no workspace."""
+
+
+@asynccontextmanager
+async def open_workspace(config: SandboxConfig, home: Path) -> AsyncIterator[Path | None]:
+    """The folder of `sandbox.workspace`, created if it is missing; None without one.
+
+    It is locked against other chats by a file in the Hermes `home`. Where the harness runs as root, whose commands run
+    as another user, its files are handed over to that user and given back at the end, or after a crash by the next
+    chat. Raises `ConfigError` for a folder that cannot be a workspace.
+    """
+    if not config.workspace:
+        yield None
+        return
+    folder = await anyio.to_thread.run_sync(_checked, config, home)
+    with _locked(folder, home) as lock:
+        user = owner() if config.backend != "local" else None
+        if user is not None:
+            await anyio.to_thread.run_sync(_hand_over, folder, user, lock)
+        try:
+            yield folder
+        finally:
+            if user is not None:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(_give_back, folder, user, lock)
+
+
+def _checked(config: SandboxConfig, home: Path) -> Path:
+    folder, home = Path(config.workspace).expanduser().resolve(), home.resolve()
+    if folder in (Path("/"), Path.home().resolve()) or home.is_relative_to(folder):
+        raise ConfigError(f"{_FIELD}: {folder} holds more than work, such as your settings; give a folder of its own")
+    if any(folder.is_relative_to(home / name) for name in _OWN):
+        raise ConfigError(f"{_FIELD}: {folder} is a folder of the Hermes home; give another one")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise ConfigError(f"{_FIELD}: {folder} is not a folder") from None
+    except OSError as error:
+        raise ConfigError(f"{_FIELD}: {folder} cannot be created: {error.strerror}") from None
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise ConfigError(f"{_FIELD}: {folder} cannot be written by you")
+    if (size := workspace_bytes(folder)) > config.disk_mb << 20:
+        raise ConfigError(
+            f"{_FIELD}: {folder} holds {size >> 20} MB, more than sandbox.disk_mb={config.disk_mb} allows; raise it, "
+            "or give a smaller folder"
+        )
+    return folder
+
+
+@contextmanager
+def _locked(folder: Path, home: Path) -> Iterator[int]:
+    """A descriptor of the folder's lock file, which tells its owner while its files are handed over."""
+    locks = home / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    path = locks / f"workspace-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"{_FIELD}: another chat works in {folder}; leave it first, or give another one"
+            ) from None
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def _hand_over(folder: Path, user: int, lock: int) -> None:
+    """Gives everything to `user`, but for files with other names: those may stand outside of the folder."""
+    if not os.pread(lock, 64, 0):  # else a chat was killed, and the file still tells whose the folder was
+        status = folder.stat()
+        os.pwrite(lock, f"{status.st_uid} {status.st_gid}".encode(), 0)
+        os.fsync(lock)
+    _own(folder, user, user, lambda status: stat.S_ISDIR(status.st_mode) or status.st_nlink == 1)
+
+
+def _give_back(folder: Path, user: int, lock: int) -> None:
+    uid, gid = map(int, os.pread(lock, 64, 0).split())
+    _own(folder, uid, gid, lambda status: status.st_uid == user)
+    os.ftruncate(lock, 0)
+
+
+def _own(folder: Path, uid: int, gid: int, which: Callable[[os.stat_result], bool]) -> None:
+    """Changes the owner of those entries of a tree, and of the folder itself; links are not followed."""
+    for _, folders, files, here in os.fwalk(folder):
+        for name in (*folders, *files):
+            if which(os.stat(name, dir_fd=here, follow_symlinks=False)):
+                os.chown(name, uid, gid, dir_fd=here, follow_symlinks=False)
+        if which(os.fstat(here)):
+            os.fchown(here, uid, gid)
