@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hermes_lab.chat.recall import recall_block, remember_episode, remember_library
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
-from hermes_lab.memory.context_files import context_block
+from hermes_lab.memory.context_files import context_block, files_for, files_in
 from hermes_lab.memory.notes import Notes, NotesEdit, NotesSession
 from hermes_lab.memory.notes_store import NotesStore
 from hermes_lab.memory.providers import GuardedProvider, open_provider
@@ -38,11 +38,12 @@ class Views(NamedTuple):
 
 
 class HomeKnowledge:
-    """The knowledge of one Hermes home. All methods may block, and raise `ConfigError` and `InfraError` as their parts
-    do."""
+    """The knowledge of one Hermes home, and the context files of the `working` folder. All methods may block, and raise
+    `ConfigError` and `InfraError` as their parts do."""
 
-    def __init__(self, home: Path, config: RunConfig, place: Place = TERMINAL) -> None:
+    def __init__(self, home: Path, config: RunConfig, place: Place = TERMINAL, working: Path | None = None) -> None:
         self._home = home
+        self._working = working
         self._place = place
         self._config = config
         self._store = store_in(_library_folder(config.skills.library) if config.skills.library else home / "skills")
@@ -106,7 +107,14 @@ class HomeKnowledge:
 
     def background(self) -> list[str]:
         """What a new session's prompt contains before the skills: context files, then the notes."""
-        return [context_block(self._home), self._notes.load().render(self._config.memory)]
+        return [context_block(self.context_files()), self._notes.load().render(self._config.memory)]
+
+    def context_files(self) -> list[Path]:
+        """The context files, each once: those of the home, then those of the working folder."""
+        found = files_in(self._home)
+        if self._working:
+            found += [path for path in files_for(self._working, Path.home()) if path not in found]
+        return found
 
     def recall(self, message: str) -> str:
         """Recalled memories for a message, fenced as background; "" if there are none."""

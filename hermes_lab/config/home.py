@@ -76,10 +76,13 @@ class DisplayConfig(Section):
 
 
 class ChatConfig(Section):
-    """The record of chats, in the run `chats` of the Hermes home."""
+    """What chats read, and their record in the run `chats` of the Hermes home."""
 
     record: bool = True
     """Whether every turn is also written as an episode."""
+    context_files: bool = True
+    """Whether new sessions read the context files of the folder to work in: `sandbox.workspace`, else that in which the
+    chat was started."""
     consent: bool = False
     """Whether everyone who writes in these chats agrees that their turns are exported and trained on. Turns recorded
     without it are left out of exports and trainings, and counted there."""
@@ -100,7 +103,7 @@ class HomeConfig(RunConfig):
     display: DisplayConfig = DisplayConfig()
     """The screen."""
     chat: ChatConfig = ChatConfig()
-    """The record of chats."""
+    """What chats read, and their record."""
 
     @field_validator("personalities")
     @classmethod

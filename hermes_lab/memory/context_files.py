@@ -2,26 +2,48 @@
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from hermes_lab.memory.scan import refusal, scan
 
 NAMES = ("SOUL.md", "HERMES.md", "AGENTS.md", ".cursorrules")
+_NEAREST = (".hermes.md", "HERMES.md")
+_OF_A_PROJECT = ("AGENTS.md", ".cursorrules")
 MAX_CHARS = 20_000
 _HEAD = 14_000
 _TAIL = 5_000
 _LARGEST = 4 << 20
 
 
-def context_block(*folders: Path) -> str:
-    """The prompt block with the context files of these folders, "" if there are none.
+def files_in(folder: Path) -> list[Path]:
+    """The context files of a folder."""
+    return [folder / name for name in NAMES if os.path.lexists(folder / name)]
+
+
+def files_for(working: Path, person: Path) -> list[Path]:
+    """The context files for work in a folder: the nearest `.hermes.md` or HERMES.md, and its own AGENTS.md and
+    .cursorrules.
+
+    The nearest one is looked for from the folder up to the root of its Git repository; outside of one, and in the
+    `person`'s home folder, in the folder alone.
+    """
+    working = working.resolve()
+    above = [working, *working.parents]
+    roots = [number for number, folder in enumerate(above) if os.path.lexists(folder / ".git")]
+    searched = above[: roots[0] + 1] if roots and above[roots[0]] != person.resolve() else above[:1]
+    nearest = [folder / name for folder in searched for name in _NEAREST if os.path.lexists(folder / name)]
+    return nearest[:1] + [working / name for name in _OF_A_PROJECT if os.path.lexists(working / name)]
+
+
+def context_block(files: Iterable[Path]) -> str:
+    """The prompt block with these context files, "" if there are none.
 
     A file that the scanner refuses, or that is not a regular file (links are not followed), is replaced by a notice; a
     long one is cut in the middle, with a notice. The bytes depend only on the files.
     """
-    return _block([_of_path(folder / name) for folder in folders for name in NAMES if os.path.lexists(folder / name)])
+    return _block(list(map(_of_path, files)))
 
 
 def context_of(files: Mapping[str, str]) -> str:

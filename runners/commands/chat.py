@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated
 
 import anyio
@@ -65,7 +66,8 @@ def chat(
     try:
         store = SessionStore()
         stored = _find(store, session) if session else None
-        with closing(HomeKnowledge(hermes_home(), loaded)) as knowledge:
+        working = Path(loaded.sandbox.workspace).expanduser() if loaded.chat.context_files else None
+        with closing(HomeKnowledge(hermes_home(), loaded, working=working)) as knowledge:
             return anyio.run(run_chat, loaded, knowledge, store, stored, asked)
     except (InfraError, BaseExceptionGroup) as error:
         cause: BaseException = error
