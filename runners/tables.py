@@ -4,10 +4,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-
-def printable(text: str, keep: str = "") -> str:
-    """Replaces control characters, so that model output cannot control the terminal. `keep` lists exceptions."""
-    return "".join(c if c.isprintable() or c in keep else " " for c in text)
+from hermes_lab.text.printable import printable
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -15,8 +15,8 @@ from hermes_lab.chat.conversation import Turn
 from hermes_lab.config.home import Verbosity
 from hermes_lab.protocols import Delta
 from hermes_lab.runners.chat.endings import as_json, chosen, why_no_answer
-from hermes_lab.runners.tables import printable
 from hermes_lab.sessions import Session
+from hermes_lab.text.printable import printable
 from hermes_lab.tools.registry import Ask
 from hermes_lab.types import ToolCall, ToolResult
 

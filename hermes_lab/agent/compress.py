@@ -69,7 +69,7 @@ class Context:
         """Asks `model` to summarise the middle turns. Returns whether it did, and the tokens used.
 
         `target` is the number of tokens to get below; 0: the last turns keep a fifth of the context. Nothing changes if
-        there is no middle, compression is off, or the model gave no summary.
+        there is no middle, compression is off, or the model gave no summary, or one as long as what it summarises.
         """
         if not self._config.compress_at or not (middle := self._middle(target)):
             return False, Usage()
@@ -83,9 +83,12 @@ class Context:
             return False, Usage()
         if not (text := summary_in(reply)):
             return False, reply.usage
-        self._messages.append(Message(role="user", content=SUMMARY + text))
-        seconds = time.monotonic() - started
-        self.compressions.append(Compression(len(self._messages) - 1, start, end, room, reply.usage, seconds))
+        before, summary = _estimate(self.visible()), Message(role="user", content=SUMMARY + text)
+        done = Compression(len(self._messages), start, end, room, reply.usage, time.monotonic() - started)
+        if _estimate(visible([*self._messages, summary], [*self.compressions, done])) >= before:
+            return False, reply.usage
+        self._messages.append(summary)
+        self.compressions.append(done)
         self._counted = 0
         return True, reply.usage
 

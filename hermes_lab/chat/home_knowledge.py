@@ -38,15 +38,17 @@ class Views(NamedTuple):
 
 
 class HomeKnowledge:
-    """The knowledge of one Hermes home, and the context files of the `working` folder. All methods may block, and raise
-    `ConfigError` and `InfraError` as their parts do."""
+    """The knowledge of one Hermes home, with its skills in `store`, and the context files of the `working` folder.
+
+    All methods may block, and raise `ConfigError` and `InfraError` as their parts do.
+    """
 
     def __init__(self, home: Path, config: RunConfig, place: Place = TERMINAL, working: Path | None = None) -> None:
         self._home = home
         self._working = working
         self._place = place
         self._config = config
-        self._store = store_in(_library_folder(config.skills.library) if config.skills.library else home / "skills")
+        self.store = store_in(_library_folder(config.skills.library) if config.skills.library else home / "skills")
         self._notes = NotesStore(home, config.memory)
         self._memory: VectorMemory | None = open_memory(config.memory, home, os.environ)
         self._provider: GuardedProvider | None = open_provider(config.memory.provider)
@@ -56,7 +58,7 @@ class HomeKnowledge:
         if self._config.skills.library:
             return ""
         named: dict[str, list[str]] = {}
-        for step in tend(self._store, self._config.skills):
+        for step in tend(self.store, self._config.skills):
             named.setdefault(_DONE[step.action], []).append(step.names[0])
         if not named:
             return ""
@@ -65,28 +67,28 @@ class HomeKnowledge:
 
     def sync_bundled(self) -> str:
         """Brings the home's own skills up to date with those of the package. Returns a message for the user, or ""."""
-        if self._config.skills.library or not self._config.skills.bundled or is_synced(self._store):
+        if self._config.skills.library or not self._config.skills.bundled or is_synced(self.store):
             return ""
-        done = sync(self._store)
+        done = sync(self.store)
         named = [*done.added, *done.updated]
         return f"bundled skills, now among yours: {', '.join(named)}" if named else ""
 
     def library(self) -> Library:
         """The current skills. Listed ones are also indexed for recall."""
-        library = self._store.load().at(self._place)
+        library = self.store.load().at(self._place)
         if self._memory:
             remember_library(self._memory, library, at=datetime.now(UTC))
         return library
 
     def broken(self) -> list[str]:
         """One message per skill that `library` omits: what is wrong and how to fix it."""
-        return list(self._store.broken().values())
+        return list(self.store.broken().values())
 
     def views(self, library: Library, *, session: str, model: str) -> Views:
         """A session's views of `library` and of the notes."""
 
         def commit_skills(edits: Sequence[SkillEdit], origin: Origin) -> tuple[Library, list[SkillWrite]]:
-            after, writes = self._store.commit(edits, origin, episode=session, model=model)
+            after, writes = self.store.commit(edits, origin, episode=session, model=model)
             return after.at(self._place), writes
 
         def commit_note(edit: NotesEdit, origin: Origin) -> tuple[Notes, MemoryWrite | None]:
@@ -139,7 +141,7 @@ class HomeKnowledge:
         """Stores a finished turn as a memory and counts the use of `loaded` skills."""
         now = datetime.now(UTC)
         for name in loaded:
-            self._store.note_use(Use(name, None, now.isoformat(timespec="milliseconds")))
+            self.store.note_use(Use(name, None, now.isoformat(timespec="milliseconds")))
         if self._memory:
             remember_episode(self._memory, turn, stop=stop, answer=answer, source=session, at=now)
         if self._provider and answer:

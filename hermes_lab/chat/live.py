@@ -31,6 +31,7 @@ from hermes_lab.sessions import Session, SessionInfo, SessionKey, SessionStore, 
 from hermes_lab.sessions.keys import new_id
 from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.library import Library
+from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.tools.background import Background
 from hermes_lab.tools.registry import ToolContext
 from hermes_lab.tools.scratch import Scratch
@@ -105,6 +106,18 @@ class LiveChat:
     def library(self) -> Library:
         """The skills, with those that this session has written."""
         return self.context.skills.library if self.context.skills else self._now.library
+
+    @property
+    def skill_store(self) -> SkillStore:
+        """The skills on the disk."""
+        return self._knowledge.store
+
+    async def reload_skills(self) -> None:
+        """Reads the skills again after a change from outside. The prompt lists them from the next session on."""
+        library = await anyio.to_thread.run_sync(self._knowledge.library)
+        if self.context.skills:
+            self.context.skills.library = library
+        self._opened = replace(self._now, library=library)
 
     @property
     def kept(self) -> bool:

@@ -64,7 +64,7 @@ class Command:
     """A slash command.
 
     `hint` shows its arguments, as in `[NAME]`. `run` gets what follows the name, without spaces around it, and raises
-    `ConfigError` for a mistake, which is shown. `arguments` gives the first arguments that Tab completes; it may block.
+    `ConfigError` for a mistake, which is shown. `arguments` gives what Tab completes after the name; it may block.
     """
 
     name: str

@@ -6,7 +6,10 @@ from hermes_lab.commands.numbers import positive
 
 async def _run(context: CommandContext, tokens: str) -> Reply:
     target = positive(tokens, "TOKENS", 0)
-    if not (done := await context.chat.conversation.compress(target)):
+    conversation = context.chat.conversation
+    if target and (now := conversation.tokens()) <= target:
+        return Reply(f"nothing to compress: the context has about {now:,} tokens, not more than {target:,}")
+    if not (done := await conversation.compress(target)):
         return Reply("nothing to compress")
     share = 100 * (1 - done.after / done.before) if done.before else 0.0
     missed = f"; not below {target:,}, as the system prompt and the last turn stay" if 0 < target < done.after else ""

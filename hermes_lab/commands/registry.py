@@ -63,13 +63,13 @@ class Registry:
         return Unknown(_unknown(name, [*self._by_name, *known]))
 
     def complete(self, line: str, context: CommandContext) -> Iterator[Completion]:
-        """What Tab offers after `line`: names of commands and skills, then the first argument."""
+        """What Tab offers after `line`: names of commands and skills, then its arguments."""
         name, space, rest = line.partition(" ")
         if not name.startswith("/") or name.startswith("//"):
             return
         if not space:
             yield from self._names(name[1:].lower(), context)
-        elif (command := self.find(name[1:])) and command.arguments and " " not in rest:
+        elif (command := self.find(name[1:])) and command.arguments:
             for argument in command.arguments(context):
                 if argument.lower().startswith(rest.lower()):
                     yield Completion(argument, len(rest), "")

@@ -1,5 +1,6 @@
 """An immutable library of skills; its snapshot id is a digest of its content."""
 
+import difflib
 import hashlib
 import shutil
 import sys
@@ -152,6 +153,18 @@ class Library:
 
 
 _unpack = msgspec.msgpack.Decoder(tuple[str, list[Skill], list[_Facts]]).decode
+
+
+def check_skill_name(library: Library, name: str, broken: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Returns `name` if the library has this skill. Raises `ConfigError` with suggestions if not, or with the problem
+    of a broken skill."""
+    if name in library.skills:
+        return name
+    if name in broken:
+        raise ConfigError(broken[name])
+    near = [known for known in library.skills if name in known] or difflib.get_close_matches(name, library.skills)
+    hint = f"did you mean {', '.join(near)}?" if near else "`hermes-lab skills list` lists them"
+    raise ConfigError(f"no skill {name!r}; {hint}")
 
 
 def snapshot_of(digests: Mapping[str, str]) -> str:

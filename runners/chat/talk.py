@@ -126,6 +126,8 @@ class Talk:
         found = self._registry.read(line, self._chat.library.skills)
         if isinstance(found, Unknown):
             raise ConfigError(f"PROMPT: {found.told}")
+        if found.command and found.command.busy == "now":
+            return await self._shown(self._command(found.command, found.text))
         code = await self.do(_Job(found.command, found.text, found.literal))
         while self._waiting and not code:  # a command has sent a message
             code = await self.do(self._waiting.popleft())

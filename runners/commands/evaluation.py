@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hermes_lab.analysis.summaries.warnings import PLAIN, ending
-from hermes_lab.runners.tables import printable
+from hermes_lab.text.printable import printable
 
 MOST = 20
 """Tasks, domains or families to list; `--json` has all."""

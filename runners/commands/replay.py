@@ -32,10 +32,10 @@ from hermes_lab.runners.engine.snapshots import knowledge_of
 from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.episodes import find_episode
 from hermes_lab.runners.experiments.experiment import plan_learn
-from hermes_lab.runners.tables import printable
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
+from hermes_lab.text.printable import printable
 from hermes_lab.types import Child, Episode, Message, Trajectory
 from hermes_lab.types.episode import CHAT
 from hermes_lab.verification import RecordedJudge, open_judge

@@ -14,7 +14,7 @@ from hermes_lab.runners.engine.execute import run_blocking
 from hermes_lab.runners.rescoring.rescore import count_changes, rescore
 from hermes_lab.runners.rescoring.source import Source, open_source
 from hermes_lab.runners.rescoring.tally import Changes
-from hermes_lab.runners.tables import printable
+from hermes_lab.text.printable import printable
 from hermes_lab.types import Episode
 
 

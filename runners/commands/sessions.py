@@ -6,14 +6,14 @@ import anyio
 import msgspec
 import typer
 
-from hermes_lab.config.sources import load_config
+from hermes_lab.config.home_file import load_home_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.chat.summary import summarise_hits
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.tables import printable
 from hermes_lab.sessions import SessionInfo, SessionKey, SessionStore, hermes_home
 from hermes_lab.sessions.summary import Summary
+from hermes_lab.text.printable import printable
 from hermes_lab.types import Message
 from hermes_lab.types.message import Role
 
@@ -96,7 +96,7 @@ def search(
     """`hermes-lab sessions search`."""
     if config and not summary:
         raise ConfigError("--config: only names the model for --summary; add --summary, or leave it out")
-    loaded = load_config(config or []) if summary else None
+    loaded = load_home_config(hermes_home(), config or []) if summary else None
     store = SessionStore()
     platform, session = store.check_platform(platform), store.find(session).id if session else ""
     hits = store.search(query, limit, role=role, session=session, platform=platform)

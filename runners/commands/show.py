@@ -16,7 +16,8 @@ from hermes_lab.records import read_episodes
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_histories, shown_library
 from hermes_lab.runners.episodes import Place, find_episode
-from hermes_lab.runners.tables import printable, table
+from hermes_lab.runners.tables import table
+from hermes_lab.text.printable import printable
 from hermes_lab.types import Child, Episode, Judgement, MemoryWrite, Message, SkillWrite, Trajectory
 from hermes_lab.types.episode import Phase
 

@@ -15,7 +15,6 @@ from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import In, Lib, left_out, names, print_json
 from hermes_lab.runners.engine.libraries import (
     LibraryRef,
-    check_skill_name,
     find,
     find_store,
     full_snapshot,
@@ -25,7 +24,7 @@ from hermes_lab.runners.tables import counted, table
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.curator import curate as curator
 from hermes_lab.skills.curator import merged_skill, upkeep
-from hermes_lab.skills.library import Library
+from hermes_lab.skills.library import Library, check_skill_name
 from hermes_lab.skills.storage.history import Change
 from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.types import Skill

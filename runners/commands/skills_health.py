@@ -11,10 +11,11 @@ from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import Lib, print_json, report
-from hermes_lab.runners.engine import skill_tests
 from hermes_lab.runners.engine.libraries import LibraryRef, find_all
-from hermes_lab.runners.tables import counted, printable, table
+from hermes_lab.runners.tables import counted, table
+from hermes_lab.skills import own_tests
 from hermes_lab.skills.storage.index import Entry
+from hermes_lab.text.printable import printable
 
 COUNTS = {name: name.upper() for name in (*STAGES, "helped", "hurt")} | {"astray": "WRONG SKILL"}
 """Columns of the funnel table: the heading of each count."""
@@ -60,7 +61,7 @@ def _entries(ref: LibraryRef) -> list[Entry]:
 
 def _tested(ref: LibraryRef) -> list[Entry]:
     """The entries of a library; a skill whose own tests fail counts as broken."""
-    failed = skill_tests.failures(ref.library.skills.values(), instead="leave out --test to skip the tests")
+    failed = own_tests.failures(ref.library.skills.values(), instead="leave out --test to skip the tests")
     return [
         msgspec.structs.replace(
             entry,

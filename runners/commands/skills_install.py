@@ -11,15 +11,16 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_change import MaybeNames, show_change
 from hermes_lab.runners.commands.skills_look import In, print_json
-from hermes_lab.runners.engine import skill_install
 from hermes_lab.runners.engine.libraries import find_store
-from hermes_lab.runners.engine.skill_install import Installed
-from hermes_lab.runners.tables import counted, printable, table
+from hermes_lab.runners.tables import counted, table
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills import install as skill_install
 from hermes_lab.skills.compiled.validate import check_skill
+from hermes_lab.skills.install import Installed
 from hermes_lab.skills.storage import bundled, hub
 from hermes_lab.skills.storage.sources import FORMS
 from hermes_lab.skills.storage.store import SkillStore
+from hermes_lab.text.printable import printable
 from hermes_lab.types import Skill
 
 Source = Annotated[str, typer.Argument(help=f"{FORMS[0].upper()}{FORMS[1:]}.", show_default=False)]

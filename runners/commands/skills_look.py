@@ -1,6 +1,6 @@
 """`skills`: read-only commands: list, show, search, history, diff."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -11,14 +11,16 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_history
-from hermes_lab.runners.engine.libraries import FORMS, LibraryRef, check_skill_name, find, home_skills, nested_libraries
-from hermes_lab.runners.tables import counted, interval, printable, solved, table
+from hermes_lab.runners.engine.libraries import FORMS, LibraryRef, find, home_skills, nested_libraries
+from hermes_lab.runners.tables import counted, interval, solved, table
 from hermes_lab.sessions import hermes_home
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.library import check_skill_name
 from hermes_lab.skills.storage import catalog
 from hermes_lab.skills.storage.diff import diff as differences
 from hermes_lab.skills.storage.history import Change
 from hermes_lab.skills.storage.index import Entry
+from hermes_lab.text.printable import printable
 
 _BELOW = 5
 Lib = Annotated[str, typer.Argument(help=f"A library: {FORMS}.", show_default="your own skills")]
@@ -82,7 +84,8 @@ def search(
     """`hermes-lab skills search`. Exits 1 if a source cannot be fetched."""
     ref = find(library)
     sources = load_config(config or []).skills.sources if refresh or not library else ()
-    found, failed = _catalogs(sources, refresh=refresh, say=output.say_nothing if json else output.say)
+    say = output.say_nothing if json else output.say
+    found, failed = catalog.catalogs(sources, hermes_home(), refresh=refresh, say=say)
     with ref.index() as index:
         hits = index.search(query, limit)
     offers = [hit for hit in catalog.search(query, found, limit) if hit.offer.name not in ref.library.skills]
@@ -107,24 +110,6 @@ def search(
     if unknown := [source for source in sources if not refresh and catalog.cached(source, hermes_home()) is None]:
         output.say(f"not fetched yet: {', '.join(unknown)}; --refresh searches there, too")
     return 1 if failed else 0
-
-
-def _catalogs(
-    sources: Iterable[str], *, refresh: bool, say: Callable[[str], None]
-) -> tuple[list[catalog.Catalog], list[str]]:
-    """The catalogs of the sources, fetched or as they were, and why others are not there."""
-    found, failed = [], []
-    for source in sources:
-        try:
-            known = (
-                catalog.refresh(source, hermes_home(), say=say) if refresh else catalog.cached(source, hermes_home())
-            )
-        except ConfigError as error:
-            failed.append(f"{source}: {error}")
-            known = catalog.cached(source, hermes_home())
-        if known is not None:
-            found.append(known)
-    return found, failed
 
 
 def history(

@@ -9,7 +9,7 @@ import typer
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.evaluation import evaluation_lines, rate_text
-from hermes_lab.runners.tables import printable
+from hermes_lab.text.printable import printable
 from hermes_lab.types.episode import CHAT
 
 

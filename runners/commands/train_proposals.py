@@ -23,7 +23,7 @@ def proposals(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab train proposals`."""
-    from hermes_lab.runners.tables import printable
+    from hermes_lab.text.printable import printable
     from hermes_lab.training.proposals import find_proposal, list_proposals, proposals_folder, read_text
 
     found = [find_proposal(name)] if name else list_proposals()

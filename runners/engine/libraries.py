@@ -1,12 +1,10 @@
 """References to skill libraries on the command line: a folder, an earlier snapshot of one, or the library of a lane."""
 
-import difflib
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 from hermes_lab.analysis.skill_effects.funnel import read_seen
 from hermes_lab.config.schema import SkillsConfig
@@ -110,18 +108,6 @@ def nested_libraries(text: str) -> list[Path]:
     """Subfolders of `text` that contain skills, to suggest if the user gave their parent."""
     folder = Path(text).expanduser()
     return sorted({found.parent for found in skill_folders(folder)} - {folder}) if text and folder.is_dir() else []
-
-
-def check_skill_name(library: Library, name: str, broken: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Returns `name` if the library has this skill. Raises `ConfigError` with suggestions if not, or with the problem
-    of a broken skill."""
-    if name in library.skills:
-        return name
-    if name in broken:
-        raise ConfigError(broken[name])
-    near = [known for known in library.skills if name in known] or difflib.get_close_matches(name, library.skills)
-    hint = f"did you mean {', '.join(near)}?" if near else "`hermes-lab skills list` lists them"
-    raise ConfigError(f"no skill {name!r}; {hint}")
 
 
 def lanes(run: Path) -> list[str]:

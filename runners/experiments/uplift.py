@@ -22,13 +22,12 @@ from hermes_lab.manifest import same_tasks
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.folder import with_kept_suite
-from hermes_lab.runners.engine.libraries import check_skill_name
 from hermes_lab.runners.engine.plan import Lane, tasks_digest
 from hermes_lab.runners.engine.reload import lanes_of
 from hermes_lab.runners.engine.snapshots import load_notes
 from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.skills.learning.listing import choose
-from hermes_lab.skills.library import Library, load_snapshot
+from hermes_lab.skills.library import Library, check_skill_name, load_snapshot
 from hermes_lab.tasks import load_suite
 from hermes_lab.types import Task
 

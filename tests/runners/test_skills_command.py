@@ -14,9 +14,9 @@ from fakes.episodes import episode, write_run
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.runners.cli import app
-from hermes_lab.runners.engine import skill_tests
 from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills import own_tests
 from hermes_lab.skills.learning.stats import Use
 from hermes_lab.skills.library import Library, save_skill
 from hermes_lab.skills.storage.store import SkillStore
@@ -326,7 +326,7 @@ def test_where_there_is_no_sandbox_a_tested_skill_is_taken_untested_or_not_at_al
     save_skill(compiled("add-up", "return a + b"), tmp_path / "theirs" / "add-up")
     save_skill(skill("tidy"), tmp_path / "theirs" / "tidy")
     none = SandboxConfig(backend="docker", image="nowhere.invalid/none")
-    monkeypatch.setattr(skill_tests, "SandboxConfig", lambda: none)
+    monkeypatch.setattr(own_tests, "SandboxConfig", lambda: none)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SandboxError, match="--no-tests"):
         skills("install", tmp_path / "theirs")

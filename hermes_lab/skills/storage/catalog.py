@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from hermes_lab.errors import InfraError
+from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.records import write_atomic
 from hermes_lab.skills.storage import hub
 from hermes_lab.skills.storage.sources import shown_url
@@ -41,7 +41,23 @@ class OfferHit(NamedTuple):
     offer: Offer
 
 
-def refresh(source: str, home: Path, *, say: Callable[[str], None]) -> Catalog:
+def catalogs(
+    sources: Iterable[str], home: Path, *, refresh: bool, say: Callable[[str], None]
+) -> tuple[list[Catalog], list[str]]:
+    """The catalogs of the sources that are known, fetched anew with `refresh`, and why others could not be fetched."""
+    found, failed = [], []
+    for source in sources:
+        try:
+            known = fetch_catalog(source, home, say=say) if refresh else cached(source, home)
+        except ConfigError as error:
+            failed.append(f"{source}: {error}")
+            known = cached(source, home)
+        if known is not None:
+            found.append(known)
+    return found, failed
+
+
+def fetch_catalog(source: str, home: Path, *, say: Callable[[str], None]) -> Catalog:
     """Fetches a source and keeps its catalog. Raises `ConfigError` as `hub.fetch`, and `InfraError`."""
     fetched = hub.fetch(source, say=say)
     short = re.fullmatch(r"[\w-]+/[\w./-]+", source) and fetched.commit

@@ -114,7 +114,8 @@ async def test_hits_are_summed_up_in_a_call_that_counts_for_the_turn(store: Sess
 
 async def test_a_resumed_session_sends_the_bytes_that_the_unbroken_one_sends(store: SessionStore) -> None:
     """Summaries included: the turns that a compression hid stay hidden."""
-    script = [runs("echo hi"), "done", "two done", "SHORT", "three done", "four done"]
+    one = "done" * 20
+    script = [runs("echo hi"), one, "two done", "SHORT", "three done", "four done"]
 
     async def requests(*parts: list[str]) -> list[dict[str, Any]]:
         session = None
@@ -133,7 +134,7 @@ async def test_a_resumed_session_sends_the_bytes_that_the_unbroken_one_sends(sto
     resumed = await requests(["one", "two", "/compress", "three"], ["four"])
     assert msgspec.json.encode(resumed[-1]) == msgspec.json.encode(unbroken[-1])
     contents = [m["content"] for m in resumed[-1]["messages"][1:]]
-    assert contents == ["one", SUMMARY + "SHORT", "done", "two", "two done", "three", "three done", "four"]
+    assert contents == ["one", SUMMARY + "SHORT", "two", "two done", "three", "three done", "four"]
 
 
 async def test_the_tools_stay_as_the_session_began_even_where_one_is_gone(store: SessionStore) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.runners.engine import skill_tests
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills import own_tests
 from hermes_lab.skills.compiled.validate import check_skill
 from hermes_lab.skills.storage import bundled
 from hermes_lab.skills.storage.store import SkillStore
@@ -46,7 +46,7 @@ def test_the_bundled_skills_have_no_problem_and_their_tests_pass() -> None:
         assert check_skill(one) == []
         skill_format.check_standard(one)
         assert len(one.text) < 3000
-    assert skill_tests.failures(bundled.bundled(), instead="") == {}
+    assert own_tests.failures(bundled.bundled(), instead="") == {}
 
 
 def test_new_ones_are_added_and_unchanged_ones_updated(store: SkillStore, ship) -> None:  # type: ignore[no-untyped-def]

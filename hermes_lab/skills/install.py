@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.runners.engine import skill_tests
-from hermes_lab.runners.engine.libraries import check_skill_name
-from hermes_lab.runners.tables import printable
+from hermes_lab.skills import own_tests
+from hermes_lab.skills.library import check_skill_name
 from hermes_lab.skills.storage import hub
 from hermes_lab.skills.storage.history import Change
 from hermes_lab.skills.storage.store import SkillStore
+from hermes_lab.text.printable import printable
 from hermes_lab.types import Skill
 
 Say = Callable[[str], None]
@@ -55,6 +55,7 @@ def install(
         raise ConfigError(f"nothing was installed: {_reasons(refused)}")
     commit = f" at {fetched.commit[:12]}" if fetched.commit else ""
     installed = tuple(skill.name for skill in ready)
+    say(f"installing {', '.join(installed)}")
     reason = f"installed {', '.join(installed)} from {fetched.source}{commit}"
     change = store.change(lambda now: hub.add(now, ready, replace=replace), origin="installed", reason=reason)
     return Installed(change, installed, refused, tuple(findings))
@@ -103,6 +104,8 @@ def update(
     if refused and not ready:
         raise ConfigError(f"nothing was updated: {_reasons(refused)}")
     updated = tuple(skill.name for skill in ready)
+    if updated:
+        say(f"updating {', '.join(updated)}")
     reason = f"updated {', '.join(updated) or 'nothing'}"
     change = store.change(lambda now: hub.add(now, ready, replace=True), origin="installed", reason=reason)
     return Installed(change, updated, refused, tuple(findings))
@@ -121,7 +124,7 @@ def _telling(say: Say, findings: list[str]) -> Say:
 
 def _tested(ready: Sequence[Skill], refused: Mapping[str, str]) -> tuple[list[Skill], dict[str, str]]:
     """Runs the skills' own tests; those that fail are refused."""
-    found = skill_tests.failures(ready, instead="--no-tests installs the skills untested")
+    found = own_tests.failures(ready, instead="--no-tests installs the skills untested")
     why = {name: f"{name}/{problem}; --no-tests installs it anyway" for name, problem in found.items()}
     return [skill for skill in ready if skill.name not in why], {**refused, **why}
 
