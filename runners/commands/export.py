@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
         "hermes-lab export runs/first --format openai -o first.jsonl\n\n"
         "hermes-lab export runs/first --format hf -o first-dataset\n\n"
         "hermes-lab export runs/first --format sft --max-tokens 15250 -o short.jsonl\n\n"
-        "hermes-lab export ~/.hermes/chats --format preference --consent -o preferences.jsonl   (turns of chats)",
+        "hermes-lab export $HERMES_HOME/chats --format preference --consent -o preferences.jsonl   (turns of chats)",
     )(export)
 
 

@@ -1,6 +1,7 @@
 """Somebody at a real terminal: tmux runs the program, takes keys and says what is on the screen."""
 
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+_IDLE = 5
 LONGEST = 60.0
 """Seconds that anything may take before a test fails."""
 
@@ -51,6 +53,19 @@ class Person:
                 raise AssertionError(f"{text!r} was not shown:\n{shown}")
             time.sleep(0.05)
         return shown
+
+    def sees_new(self, pattern: re.Pattern[str], typed: str) -> str:
+        """What was shown after `typed` was last typed, once the pattern is in it and the program waits again."""
+        limit, idle = time.monotonic() + LONGEST, 0
+        while True:
+            shown = self.screen().rpartition(f"> {typed}")[2]
+            # Seen several times, since the sign goes for a moment while a reply is printed.
+            idle = 0 if "Ctrl-C stops" in self._run("capture-pane", "-p") else idle + 1
+            if pattern.search(shown) and idle > _IDLE:
+                return shown
+            if time.monotonic() > limit:
+                raise AssertionError(f"{pattern.pattern!r} was not shown after {typed!r}:\n{shown}")
+            time.sleep(0.05)
 
     def sees_no(self, text: str) -> None:
         """Waits until `text` has gone from the screen."""
