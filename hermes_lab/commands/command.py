@@ -65,6 +65,7 @@ class Command:
 
     `hint` shows its arguments, as in `[NAME]`. `run` gets what follows the name, without spaces around it, and raises
     `ConfigError` for a mistake, which is shown. `arguments` gives what Tab completes after the name; it may block.
+    `details` is what `/help NAME` says beyond the summary.
     """
 
     name: str
@@ -76,3 +77,4 @@ class Command:
     where: Where = "everywhere"
     busy: Busy = "after"
     arguments: Complete | None = None
+    details: str = ""

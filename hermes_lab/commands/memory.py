@@ -15,7 +15,9 @@ async def _run(context: CommandContext, arguments: str) -> Reply:
     for target in get_args(Target):
         entries = notes.notes.of(target) if notes else ()
         lines += [f"{_FILES[target]}: {len(entries)} entries", *(f"  - {' '.join(entry.split())}" for entry in entries)]
-    return Reply("\n".join([*lines, "Prompts have them as they were when the session began."]))
+    return Reply(
+        "\n".join([*lines, "This session's prompt keeps the notes that it began with; changes reach the next session."])
+    )
 
 
 COMMAND = Command("memory", "List the notes", "Tools and skills", _run, hint="[list]", busy="now")

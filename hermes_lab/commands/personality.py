@@ -5,7 +5,7 @@ from textwrap import shorten
 
 from hermes_lab.commands.command import Command, CommandContext, Reply
 
-_CHARS = 100
+_CHARS = 90
 
 
 async def _run(context: CommandContext, name: str) -> Reply:

@@ -57,7 +57,10 @@ class Registry:
             return Typed(None, line)
         name, known = match["name"], set(skills)
         if command := self.find(name):
-            return Typed(command, (match["rest"] or "").strip())
+            rest = (match["rest"] or "").strip()
+            if rest and not command.hint:
+                return Unknown(f"/{name} takes no arguments, so nothing was done; //{name} sends the line as text")
+            return Typed(command, rest)
         if name in known:
             return Typed(None, line)
         return Unknown(_unknown(name, [*self._by_name, *known]))
@@ -91,6 +94,10 @@ class Registry:
                 yield category, commands
 
 
+BUSY = {"now": "runs at once", "after": "waits for the end of the turn", "refuse": "is refused"}
+"""What happens to a command while the agent works."""
+
+
 def all_commands() -> list[Command]:
     """Every command, by category and name. Each module of this package with a `COMMAND` is one."""
     modules = [
@@ -105,11 +112,10 @@ def all_commands() -> list[Command]:
 def table() -> str:
     """All commands as a table in Markdown, for the documentation."""
     where = {"everywhere": "everywhere", "terminal": "terminal", "gateway": "chat platforms"}
-    busy = {"now": "runs at once", "after": "waits for the end of the turn", "refuse": "is refused"}
     rows = [["command", "what it does", "while the agent works", "where"], ["---"] * 4]
     for command in all_commands():
         typed = usage(command).replace("|", r"\|")
-        rows.append([f"`{typed}`", command.summary, busy[command.busy], where[command.where]])
+        rows.append([f"`{typed}`", command.summary, BUSY[command.busy], where[command.where]])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

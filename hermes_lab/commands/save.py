@@ -13,6 +13,8 @@ from hermes_lab.errors import ConfigError
 async def _run(context: CommandContext, path: str) -> Reply:
     session = context.chat.session
     name = path or f"{session.name or session.id}.md"
+    if not name.endswith((".md", ".json")):
+        raise ConfigError(f"{name}: give a file that ends in .md, for the conversation, or .json, for all messages")
     text = last_turns(context.chat.conversation, len(session.messages), whole=True)
     data = (
         msgspec.json.encode(session)

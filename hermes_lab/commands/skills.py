@@ -3,6 +3,7 @@
 import shlex
 import threading
 from collections.abc import Callable, Sequence
+from textwrap import shorten
 from typing import NamedTuple, TypeVar
 
 import anyio
@@ -22,6 +23,7 @@ from hermes_lab.types import Skill
 Say = Callable[[str], None]
 T = TypeVar("T")
 _HITS = 5
+_CHARS = 80
 _FLAGS = {
     "list": (),
     "search": ("--refresh",),
@@ -49,7 +51,9 @@ async def _run(context: CommandContext, arguments: str) -> Reply:
             return await _change(context, asked)
     except InfraError as error:  # a sandbox for tests, or the disk; the chat goes on
         raise ConfigError(" ".join(str(error).split())) from None
-    lines = [f"/{name}: {skill.description}" for name, skill in context.chat.library.listed.items()]
+    listed = context.chat.library.listed
+    width = max(map(len, listed), default=0)
+    lines = [f"/{name:<{width}}  {shorten(skill.description, _CHARS)}" for name, skill in listed.items()]
     return Reply("\n".join(lines) or "no skills yet")
 
 
@@ -64,13 +68,14 @@ async def _search(context: CommandContext, asked: _Asked) -> Reply:
     mine = catalog.Catalog("", "", "", tuple(catalog.Offer(s.name, s.description, "") for s in library.values()))
     lines = [f"/{hit.offer.name}: {hit.offer.description}" for hit in catalog.search(query, [mine], _HITS)]
     offers = [hit.offer for hit in catalog.search(query, found, _HITS) if hit.offer.name not in library]
+    lines = lines or ["no skill found" if not offers else "none of yours"]
     if offers:
         lines += ["", "to install:", *(f"/skills install {offer.install}: {offer.description}" for offer in offers)]
     lines += [f"not searched: {why}" for why in failed]
     known = {each.source for each in found} if refresh else set()
     if unknown := [s for s in sources if not refresh and catalog.cached(s, hermes_home()) is None and s not in known]:
         lines += [f"not fetched yet: {', '.join(unknown)}; /skills search {query} --refresh searches there, too"]
-    return Reply("\n".join(lines).strip() or "no skill found")
+    return Reply("\n".join(lines).strip())
 
 
 async def _inspect(context: CommandContext, asked: _Asked) -> Reply:
@@ -161,6 +166,12 @@ COMMAND = Command(
     "List, search, show, install or update skills",
     "Tools and skills",
     _run,
-    hint="[list|search WORDS|inspect NAME OR SOURCE|install SOURCE [NAME]|update [NAME]]",
+    hint="[search|inspect|install|update ...]",
     arguments=_arguments,
+    details="""\
+/skills                           the skills that prompts list
+/skills search WORDS [--refresh]  among yours and in skills.sources; --refresh fetches those first
+/skills inspect NAME OR SOURCE    reads a skill, or lists what a source has and what the scan finds
+/skills install SOURCE [NAME...]  a folder, USER/REPO/SKILL or a Git URL; --force, --replace, --no-tests
+/skills update [NAME...]          from where they were installed; --force, --replace, --no-tests""",
 )

@@ -7,31 +7,40 @@ TEMPLATE = """\
 # Check: hermes-lab config check        What a chat uses: hermes-lab config show --kind home
 
 # The model, and the variable with its key. The key itself does not belong in this file.
-# model:
-#   name: my-model
-#   base_url: http://127.0.0.1:8000/v1
-#   api_key_env: OPENAI_API_KEY
+#model:
+#  name: my-model
+#  base_url: http://127.0.0.1:8000/v1
+#  api_key_env: OPENAI_API_KEY
 
 # What the agent may use.
-# agent:
-#   toolsets: [core, web]
+#agent:
+#  toolsets: [core, web]
 
 # Who you are. The agent is told this at the start of each session.
-# user:
-#   name: Ann
-#   timezone: Europe/Berlin
-#   preferences:
-#     language: English
-#     units: metric
+#user:
+#  name: Ann
+#  timezone: Europe/Berlin
+#  preferences:
+#    language: English
+#    units: metric
 
 # How the agent speaks: none, one of your own, or a built-in one (/personality lists them).
-# personalities:
-#   pirate: Speak like a pirate, and stay exact.
-# personality: concise
+#personalities:
+#  pirate: Speak like a pirate, and stay exact.
+#personality: concise
 
 # The screen of a chat.
-# display:
-#   skin: default                           # or mono: no colours
-#   verbose: all                            # tool calls shown: off, new, all, verbose
-#   background_process_notifications: all   # or result, error, off
+#display:
+#  skin: default                           # or mono: no colours
+#  verbose: all                            # tool calls shown: off, new, all, verbose
+#  background_process_notifications: all   # or result, error, off
+
+# Work in a folder of this machine, whose files stay. Paths are relative to this file.
+#sandbox:
+#  workspace: work
+
+# What is recorded of chats, and whether it may be exported and trained on.
+#chat:
+#  record: true
+#  consent: false   # true: everyone who writes in these chats agrees
 """

@@ -83,7 +83,8 @@ def _hint(error: InfraError, config: RunConfig) -> str:
     """Advice if the model was unreachable at an address that the user did not set."""
     model = config.model
     at_default = model.provider == "openai" and "base_url" not in model.model_fields_set
-    return "; set -c model.base_url=..." if at_default and isinstance(error, ModelError) else ""
+    fix = " (the default; set another one with -c, or in the config.yaml that `hermes-lab config init` writes)"
+    return fix if at_default and isinstance(error, ModelError) else ""
 
 
 def _find(store: SessionStore, session: str) -> SessionInfo | None:

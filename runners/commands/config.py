@@ -168,7 +168,7 @@ def init() -> None:
     if os.path.lexists(path):
         raise ConfigError(f"{path}: is there already; `hermes-lab config check` checks it")
     write_atomic(path, TEMPLATE)
-    typer.echo(f"{path}: written; remove the # before what you want to set, and run `hermes-lab config check`")
+    typer.echo(f"{path}: written; remove the # at the start of what you want to set, and run `hermes-lab config check`")
 
 
 def _line(problem: "Problem") -> int:

@@ -220,7 +220,9 @@ def test_the_template_is_right_as_it_stands_and_without_its_comment_signs(tmp_pa
     assert load(tmp_path, TEMPLATE) == load_home_config(tmp_path / "none", [])
     head, *sections = TEMPLATE.split("\n\n")
     assert head.count("#") == len(head.splitlines())
-    lines = [line.removeprefix("# ") for section in sections for line in section.splitlines()[1:]]
+    lines = [line.removeprefix("#") for section in sections for line in section.splitlines()[1:]]
     config = load(tmp_path, "\n".join(lines))
     assert (config.user.name, config.user.timezone, config.personality) == ("Ann", "Europe/Berlin", "concise")
     assert config.agent.toolsets == ("core", "web")
+    assert config.sandbox.workspace == str(tmp_path / "work")
+    assert config.chat.record

@@ -126,7 +126,7 @@ def test_who_waits_for_an_endpoint_is_told(capsys: pytest.CaptureFixture[str], m
 
 def test_where_nobody_named_an_endpoint_the_error_says_how() -> None:
     error = ModelError("nothing there")
-    assert "-c model.base_url=" in chat_command._hint(error, load_config([]))
+    assert "hermes-lab config init" in chat_command._hint(error, load_config([]))
     assert chat_command._hint(error, load_config(["model.base_url=http://127.0.0.1:8000/v1"])) == ""
     assert chat_command._hint(StoreError("full"), load_config([])) == ""
 

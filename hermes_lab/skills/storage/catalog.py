@@ -16,6 +16,9 @@ from hermes_lab.records import write_atomic
 from hermes_lab.skills.storage import hub
 from hermes_lab.skills.storage.sources import shown_url
 
+_FLOOR = 0.15
+"""The cosine below which a description has nothing to do with a query: of unrelated ones it is -0.2 to 0.14."""
+
 
 class Offer(Struct, frozen=True):
     """A skill that can be installed, and what `skills install` has to be given for that."""
@@ -82,7 +85,7 @@ def cached(source: str, home: Path) -> Catalog | None:
 
 
 def search(query: str, catalogs: Iterable[Catalog], k: int) -> list[OfferHit]:
-    """The `k` offers that are most similar to `query`, best first."""
+    """The `k` offers that are most similar to `query`, best first; none that has nothing to do with it."""
     import numpy as np
 
     from hermes_lab.memory.embed import embed
@@ -91,7 +94,8 @@ def search(query: str, catalogs: Iterable[Catalog], k: int) -> list[OfferHit]:
     if not offers:
         return []
     scores = embed([f"{offer.name}: {offer.description}" for offer in offers]) @ embed([query])[0]
-    return [OfferHit(float(scores[at]), offers[at]) for at in np.argsort(-scores, kind="stable")[:k]]
+    best = np.argsort(-scores, kind="stable")[:k]
+    return [OfferHit(float(scores[at]), offers[at]) for at in best if scores[at] >= _FLOOR]
 
 
 def _install(source: str, name: str, path: str, *, short: bool) -> str:

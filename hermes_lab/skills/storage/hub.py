@@ -85,7 +85,8 @@ def choose(fetched: Fetched, names: Sequence[str] = (), *, say: Callable[[str], 
             elif force:
                 say(f"flagged: {described(found[name], problem)}")
         if errors and not force:
-            refused[name] = "; ".join(described(found[name], problem) for problem in errors)
+            findings = "; ".join(described(found[name], problem) for problem in errors)
+            refused[name] = f"{findings}; --force installs it all the same"
         else:
             ready.append(_installed(found[name], fetched))
     return Chosen(tuple(ready), refused)

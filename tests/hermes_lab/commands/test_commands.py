@@ -81,3 +81,9 @@ def test_the_gateway_lacks_what_only_a_terminal_can_do() -> None:
 
 def test_the_page_has_the_table_of_all_commands() -> None:
     assert table() in PAGE.read_text()
+
+
+def test_a_command_without_arguments_refuses_them() -> None:
+    found = Registry("terminal").read("/retry now", ())
+    assert isinstance(found, Unknown)
+    assert found.told == "/retry takes no arguments, so nothing was done; //retry sends the line as text"
