@@ -4,6 +4,7 @@ HermesLabError
 ├── ConfigError     invalid user input: one line, exit code 2
 ├── InfraError      infrastructure failure: the episode is errored, not scored
 │   ├── ModelError
+│   │   └── PromptTooLong
 │   ├── SandboxError
 │   ├── ProgramError
 │   ├── VerifierError
@@ -32,6 +33,10 @@ class ModelError(InfraError):
     """The endpoint is unreachable or sent an invalid response."""
 
     kind = "model"
+
+
+class PromptTooLong(ModelError):
+    """Not even a submission's first prompt fits the model's context."""
 
 
 class SandboxError(InfraError):

@@ -14,10 +14,10 @@ async def _run(context: CommandContext, arguments: str) -> Reply:
     lines: list[str] = []
     for target in get_args(Target):
         entries = notes.notes.of(target) if notes else ()
-        lines += [f"{_FILES[target]}: {len(entries)} entries", *(f"  - {' '.join(entry.split())}" for entry in entries)]
-    return Reply(
-        "\n".join([*lines, "This session's prompt keeps the notes that it began with; changes reach the next session."])
-    )
+        lines += [f"{_FILES[target]}: {len(entries)} {'entry' if len(entries) == 1 else 'entries'}"]
+        lines += [f"  - {' '.join(entry.split())}" for entry in entries]
+    lines += ["This session's prompt keeps the notes that it began with; changes reach the next session."]
+    return Reply("\n".join(lines))
 
 
 COMMAND = Command("memory", "List the notes", "Tools and skills", _run, hint="[list]", busy="now")

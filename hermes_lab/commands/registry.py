@@ -12,6 +12,7 @@ from hermes_lab.commands.command import Category, Command, CommandContext
 
 _WORD = re.compile(r"/(?P<name>[\w?-]+)(?:\s+(?P<rest>.*))?", re.DOTALL)
 _NEAREST = 3
+_LIKE = 0.6
 
 
 class Typed(NamedTuple):
@@ -126,6 +127,6 @@ def usage(command: Command) -> str:
 
 
 def _unknown(name: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name.lower(), names, _NEAREST, 0.5)
+    near = difflib.get_close_matches(name.lower(), names, _NEAREST, _LIKE)
     meant = f"did you mean {' or '.join(f'/{each}' for each in near)}? " if near else "/help lists the commands; "
     return f"no command or skill /{name}: nothing was sent; {meant}//{name} sends it as text"

@@ -2,6 +2,7 @@
 
 import email.utils
 import ipaddress
+import logging
 import os
 import random
 import time
@@ -18,6 +19,9 @@ import msgspec
 
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.refusals import Failed, NoReply, Refused, Unreachable
+
+RETRIES = logging.getLogger("hermes_lab.models.retries")
+"""Tells of failed requests that are tried again."""
 
 _RETRIED = frozenset({408, 425, 429})
 _FIRST_WAIT, _LONGEST_WAIT, _LONGEST_RETRY_AFTER = 0.5, 8.0, 60.0
@@ -159,6 +163,8 @@ class Endpoint:
                 raise error.failure from None
             if receiver:
                 receiver.restart()
+            left = self._max_retries - tried
+            RETRIES.info("no reply yet, trying again, at most %d times more: %s", left, error.failure)
             await anyio.sleep(backoff(tried) if error.retry_after is None else error.retry_after)
             tried += 1
 

@@ -8,7 +8,7 @@ from hermes_lab.sessions import Session
 
 _WHY = {
     "empty": "the model's reply was empty",
-    "length": "the reply was cut off at its token limit (model.sampling.max_tokens)",
+    "length": "the reply was cut off at its token limit; raise model.sampling.max_tokens, or ask to continue",
     "context_full": "the conversation no longer fits the context window; /compress it, or start a /new session",
     "max_iterations": "the turn reached its limit of model calls (agent.max_iterations)",
     "max_seconds": "the turn reached its time limit (agent.max_seconds)",
@@ -21,7 +21,7 @@ _WHY = {
 def why_no_answer(turn: Turn) -> str:
     """One line, or "" for an answered turn."""
     why = _WHY.get(turn.stop, "")
-    return f"no answer: {why}" if why and turn.answer is None else why
+    return f"no answer: {why}" if why and turn.answer is None and turn.stop != "length" else why
 
 
 def as_json(session: Session, turn: Turn) -> str:

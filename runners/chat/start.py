@@ -12,12 +12,14 @@ from hermes_lab.commands.transcript import last_turns
 from hermes_lab.config.home import HomeConfig
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.models import REMOTE
+from hermes_lab.models.endpoint import RETRIES
 from hermes_lab.runners.chat.talk import Display, Talk
-from hermes_lab.runners.engine.log_relay import relay_logs
+from hermes_lab.runners.engine.log_relay import COMPILER, relay_logs
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sandbox import missing_guarantees
 from hermes_lab.sessions import SessionInfo, SessionKey, SessionStore, hermes_home
 
+_TOLD = (COMPILER, RETRIES.name)
 _KEY = SessionKey("cli", "local")
 
 
@@ -40,7 +42,7 @@ async def run_chat(
         async with open_chat(config, knowledge, store, terminal, _KEY) as chat:
             await _enter(chat, stored, asked, terminal)
             talk = Talk(chat, terminal)
-            with relay_logs(terminal.note), terminal.interrupts(talk.interrupt):
+            with relay_logs(terminal.note, loggers=_TOLD), terminal.interrupts(talk.interrupt):
                 code = await talk.one(asked.prompt)
             _leave(chat, asked, terminal)
     else:
@@ -56,7 +58,7 @@ async def run_chat(
             await _enter(chat, stored, asked, screen)
             if shown := last_turns(chat.conversation):
                 screen.note(shown)
-            with relay_logs(screen.note):
+            with relay_logs(screen.note, loggers=_TOLD):
                 code = await interact(chat, screen, Notices(config.display.background_process_notifications))
             _leave(chat, asked, screen)
         terminal = Terminal(json=asked.json)

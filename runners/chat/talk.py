@@ -15,7 +15,7 @@ from hermes_lab.chat.reviews import ReviewLog
 from hermes_lab.chat.surface import Surface
 from hermes_lab.commands.command import Command, CommandContext, Reply
 from hermes_lab.commands.registry import Registry, Unknown
-from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.errors import ConfigError, ModelError, PromptTooLong
 from hermes_lab.sessions import Session, hermes_home
 from hermes_lab.types import EpisodeError, Review
 
@@ -191,7 +191,9 @@ class Talk:
             self._display.error(f"error: {error}")
             return 2
         except ModelError as error:
-            self._display.error(f"hermes-lab: error: {' '.join(str(error).split())} ({self._outcome(before)})")
+            too_long = isinstance(error, PromptTooLong)
+            outcome = "turn discarded; shorten it, or begin a /new session" if too_long else self._outcome(before)
+            self._display.error(f"error: {' '.join(str(error).split())} ({outcome})")
             return 3
         if interrupted:
             self._display.note(f"interrupted; {self._outcome(before)}")

@@ -1,7 +1,7 @@
-"""Relays log messages of the skill compiler to the user."""
+"""Relays log messages to the user."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -11,19 +11,23 @@ _episode: ContextVar[str] = ContextVar("_episode")
 
 
 @contextmanager
-def relay_logs(say: Callable[[str], None], *, named: bool = False) -> Iterator[None]:
-    """Passes log messages of the compiler to `say`; `named` prefixes the episode's key."""
+def relay_logs(
+    say: Callable[[str], None], *, named: bool = False, loggers: Sequence[str] = (COMPILER,)
+) -> Iterator[None]:
+    """Passes log messages of these loggers, from INFO on, to `say`; `named` prefixes the episode's key."""
     handler = _RelayHandler(say, named)
-    log = logging.getLogger(COMPILER)
-    before = log.level, log.propagate
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
+    logs = [logging.getLogger(name) for name in loggers]
+    before = [(log.level, log.propagate) for log in logs]
+    for log in logs:
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        log.propagate = False
     try:
         yield
     finally:
-        log.removeHandler(handler)
-        log.level, log.propagate = before
+        for log, (level, propagate) in zip(logs, before, strict=True):
+            log.removeHandler(handler)
+            log.level, log.propagate = level, propagate
 
 
 @contextmanager

@@ -215,7 +215,7 @@ async def test_a_first_prompt_that_does_not_fit_is_a_failure_of_the_setup_not_of
     config = AgentConfig(toolsets=("terminal",))
     toolbox = Toolbox(config.toolsets, ToolContext(sandbox, None, SandboxConfig()))
     a = Agent(Endings("context"), toolbox, config, [Message("system", "x"), Message("user", "y")])
-    with pytest.raises(ModelError, match="first prompt"):
+    with pytest.raises(ModelError, match="the prompt does not fit the model"):
         await a.submit("Go.")
 
 

@@ -127,7 +127,7 @@ async def test_what_a_prompt_that_does_not_fit_has_told_is_taken_back() -> None:
     full = {"error": {"message": "This model's maximum context length is 9 tokens.", "code": 400}}
     cut = Reply(pieces=[f"data: {json.dumps(event)}\n\n".encode() for event in (begun, full)])
     deltas: list[Delta] = []
-    with pytest.raises(ModelError, match="not even the first prompt fits"):
+    with pytest.raises(ModelError, match="the prompt does not fit"):
         await played([cut], "native", deltas.append)
     assert deltas == [Delta("text", "Half an"), Delta("restart")]
 
