@@ -98,7 +98,7 @@ class Conversation:
         loaded = len(skills.loaded) if skills else 0
         self._typed[length] = prompt
         agent = self._agent(self._on_text)
-        turn = OpenTurn(length, prompt, self._toolbox.context)
+        turn = OpenTurn(length, prompt, self._toolbox.context, self.session.compressions)
         before = await processes_in(self._sandbox)
         try:
             expanded = Expanded(prompt)

@@ -4,7 +4,7 @@ The suite is `chat`, the task a session and the sample a turn. A turn has no sco
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,8 +22,10 @@ from hermes_lab.skills.learning.observe import observe
 from hermes_lab.skills.learning.trace import traces
 from hermes_lab.skills.library import Library
 from hermes_lab.tools.registry import ToolContext
+from hermes_lab.transcript import visible
 from hermes_lab.types import (
     Child,
+    Compression,
     Episode,
     EpisodeError,
     MemoryUse,
@@ -41,7 +43,7 @@ FOLDER = "chats"
 RETRIED, PREFERRED = 0.0, 0.5
 """The scores that `/retry` gives to a turn and to the one that replaces it, so that they are a preference pair. Neither
 is a verdict: `success` stays open until a person says `/good` or `/bad`."""
-_RETRY_OF = "retry_of"
+_IN_SESSION, _RETRY_OF = "session_message", "retry_of"
 
 
 class _Retried(NamedTuple):
@@ -103,6 +105,9 @@ class TurnLog:
     async def reviewed(self, at: int, review: Review) -> None:
         """Adds the review that followed the turn. Raises `OSError`."""
         if (episode := await self._find(at)) is not None and episode.trajectory is not None:
+            if review.trajectory:
+                moved = _moved(review.trajectory, at - int(episode.task.metadata[TURN_AT]))
+                review = msgspec.structs.replace(review, trajectory=moved)
             await self._append(msgspec.structs.replace(episode, review=review))
 
     def close(self) -> None:
@@ -115,11 +120,14 @@ class TurnLog:
         self, turn: "OpenTurn", sample: int, model: ModelIdentity, result: Trajectory | EpisodeError
     ) -> Episode:
         fields: dict[str, Any] = {"status": "errored", "error": result}
+        hidden = 0
         if isinstance(result, Trajectory):
             own = msgspec.structs.replace(result, messages=result.messages[turn.at :])
+            seen = turn.as_seen(result)
+            hidden = len(result.messages) - len(seen.messages)
             fields = {
                 "status": "ok",
-                "trajectory": result,
+                "trajectory": seen,
                 "skills": turn.skills(self._library, self._listed, own, self._session),
                 "memory": turn.memory(),
                 "observation": observe(own, (), self._config.skills),
@@ -134,7 +142,9 @@ class TurnLog:
             sample=sample,
             experience=0,
             place=sample,
-            task=TaskInfo("open_ended", "train", metadata=self._place | {TURN_AT: turn.at}),
+            task=TaskInfo(
+                "open_ended", "train", metadata=self._place | {_IN_SESSION: turn.at, TURN_AT: turn.at - hidden}
+            ),
             model=model,
             config_digest=self._digest,
             started_at=turn.started_at.isoformat(timespec="milliseconds"),
@@ -149,7 +159,7 @@ class TurnLog:
         self._latest = episode
 
     async def _find(self, at: int) -> Episode | None:
-        if self._latest is None or self._latest.task.metadata.get(TURN_AT) != at:
+        if self._latest is None or self._latest.task.metadata.get(_IN_SESSION) != at:
             self._latest = await anyio.to_thread.run_sync(self._read, at)
         return self._latest
 
@@ -166,7 +176,7 @@ class TurnLog:
         """The last record of the last turn at that message."""
         found: Episode | None = None
         for episode in _turns(self._run, self._session):
-            if episode.task.metadata.get(TURN_AT) == at and (found is None or episode.sample >= found.sample):
+            if episode.task.metadata.get(_IN_SESSION) == at and (found is None or episode.sample >= found.sample):
                 found = episode
         return found
 
@@ -174,18 +184,29 @@ class TurnLog:
 class OpenTurn:
     """A turn under way, which begins with the user message of index `at`, and what the session had before it."""
 
-    def __init__(self, at: int, typed: str, context: ToolContext) -> None:
+    def __init__(self, at: int, typed: str, context: ToolContext, compressions: Sequence[Compression]) -> None:
         self.at = at
         self.typed = typed
         self.started_at = datetime.now(UTC)
         self.started = time.monotonic()
         self._context = context
+        self._compressions = tuple(compressions)
         skills, notes = context.skills, context.notes
         self._snapshot = skills.library.snapshot if skills else ""
         self._loaded = len(skills.loaded) if skills else 0
         self._written = len(skills.writes) if skills else 0
         self._noted = len(notes.writes) if notes else 0
         self._notes = notes.notes.snapshot if notes else ""
+
+    def as_seen(self, whole: Trajectory) -> Trajectory:
+        """The trajectory without the turns that earlier compressions hid, so that it is a conversation as the model saw
+        it. Where another compression came in this turn, it is kept whole."""
+        if not self._compressions or len(whole.compressions) > len(self._compressions):
+            return whole
+        before = visible(whole.messages[: self.at], self._compressions)
+        seen = (*before, *whole.messages[self.at :])
+        moved = _moved(whole, self.at - len(before))
+        return msgspec.structs.replace(moved, messages=seen, compressions=())
 
     def skills(self, library: Library, listed: tuple[str, ...], own: Trajectory, session: str) -> SkillUse:
         """The skills of the turn, whose `own` messages are given."""
@@ -209,6 +230,12 @@ class OpenTurn:
         """The child agents of the turn."""
         delegation = self._context.delegate
         return delegation.children if isinstance(delegation, Delegation) else ()
+
+
+def _moved(trajectory: Trajectory, hidden: int) -> Trajectory:
+    """The trajectory with the places of its replies moved to the front by as many messages as are `hidden`."""
+    steps = tuple(msgspec.structs.replace(step, message=step.message - hidden) for step in trajectory.steps)
+    return msgspec.structs.replace(trajectory, steps=steps)
 
 
 def delete_turns(home: Path, session: str) -> None:

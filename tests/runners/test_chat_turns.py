@@ -91,6 +91,25 @@ def test_token_ids_are_kept_where_the_server_gives_them(home: Path) -> None:
     assert sum(sum(branch.mask) for branch in first.trajectory.branches) == first.trajectory.usage.completion_tokens
 
 
+def test_after_a_compression_a_turn_has_what_the_model_saw_and_can_be_trained_on(home: Path) -> None:
+    long = "word " * 300
+    script = [long, long, long, "THE SUMMARY", "Four.", "Five."]
+    lines = ("one", "two", "three", "/compress 900", "four", "/good", "/retry")
+    server = chatted(script, *lines)
+    *_, four, five = episodes(home)
+    assert five.trajectory
+    assert five.trajectory.compressions == ()
+    sent = [message["content"] for message in server.requests[-1]["messages"]]
+    assert [message.content for message in five.trajectory.messages[:-1]] == sent
+    assert "THE SUMMARY" in sent[2]
+    assert five.prompt == "four"
+    assert five.trajectory.messages[five.trajectory.steps[0].message].content == "Five."
+    assert (four.success, five.score, five.task.metadata["retry_of"]) == (True, 0.5, four.sample)
+    (row,) = select_rows([home / "chats"]).rows
+    assert [row.messages[index].content for index in row.trained] == ["Four."]
+    assert len(select_pairs([home / "chats"], Gate()).pairs) == 1
+
+
 def test_recording_can_be_switched_off(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chatted(["Hello."], "Hi", "/good", options=("-c", "chat.record=false"))
     assert not (home / "chats").exists()
