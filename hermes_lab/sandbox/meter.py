@@ -24,6 +24,8 @@ _SLACK = (
     1 << 20
 )  # bytes by which a full workspace may still grow, so that clean-up commands are not killed for a small file
 _DEEPEST = 256
+TOO_DEEP = 1 << 62
+"""The size of folders that are nested too deep to be measured, larger than any limit."""
 _LEAST_FILE = 4096  # bytes: even an empty file takes space
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -199,7 +201,7 @@ def workspace_bytes(folder: Path) -> int:
     try:
         return _tree_bytes(os.open(folder, _FOLDER), 0)
     except _TooDeep:
-        return 1 << 62
+        return TOO_DEEP
     except OSError:
         return 0
 

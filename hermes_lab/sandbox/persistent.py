@@ -3,17 +3,17 @@
 import fcntl
 import hashlib
 import os
-import stat
-from collections.abc import AsyncIterator, Callable, Iterator
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio.to_thread
 
 from hermes_lab.config.schema import SandboxConfig
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.sandbox.launch import owner
-from hermes_lab.sandbox.meter import workspace_bytes
+from hermes_lab.sandbox.meter import TOO_DEEP, workspace_bytes
 
 _FIELD = "sandbox.workspace"
 _OWN = ("skills", "chats", "reviews", "locks")
@@ -58,7 +58,9 @@ def _checked(config: SandboxConfig, home: Path) -> Path:
         raise ConfigError(f"{_FIELD}: {folder} cannot be created: {error.strerror}") from None
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise ConfigError(f"{_FIELD}: {folder} cannot be written by you")
-    if (size := workspace_bytes(folder)) > config.disk_mb << 20:
+    if (size := workspace_bytes(folder)) == TOO_DEEP:
+        raise ConfigError(f"{_FIELD}: {folder}: its folders are nested too deep to be measured; give another folder")
+    if size > config.disk_mb << 20:
         raise ConfigError(
             f"{_FIELD}: {folder} holds {size >> 20} MB, more than sandbox.disk_mb={config.disk_mb} allows; raise it, "
             "or give a smaller folder"
@@ -91,20 +93,21 @@ def _hand_over(folder: Path, user: int, lock: int) -> None:
         status = folder.stat()
         os.pwrite(lock, f"{status.st_uid} {status.st_gid}".encode(), 0)
         os.fsync(lock)
-    _own(folder, user, user, lambda status: stat.S_ISDIR(status.st_mode) or status.st_nlink == 1)
+    _own(folder, f"{user}:{user}", "(", "-type", "d", "-o", "-links", "1", ")")
 
 
 def _give_back(folder: Path, user: int, lock: int) -> None:
-    uid, gid = map(int, os.pread(lock, 64, 0).split())
-    _own(folder, uid, gid, lambda status: status.st_uid == user)
+    uid, gid = os.pread(lock, 64, 0).decode().split()
+    _own(folder, f"{uid}:{gid}", "-uid", str(user))
     os.ftruncate(lock, 0)
 
 
-def _own(folder: Path, uid: int, gid: int, which: Callable[[os.stat_result], bool]) -> None:
-    """Changes the owner of those entries of a tree, and of the folder itself; links are not followed."""
-    for _, folders, files, here in os.fwalk(folder):
-        for name in (*folders, *files):
-            if which(os.stat(name, dir_fd=here, follow_symlinks=False)):
-                os.chown(name, uid, gid, dir_fd=here, follow_symlinks=False)
-        if which(os.fstat(here)):
-            os.fchown(here, uid, gid)
+def _own(folder: Path, owner: str, *which: str) -> None:
+    """Changes the owner of those entries of a tree, however deep; links are not followed."""
+    change = ["find", str(folder), "-xdev", *which, "-execdir", "chown", "-h", owner, "--", "{}", "+"]
+    # Relative folders in PATH would make `find` refuse.
+    done = subprocess.run(
+        change, capture_output=True, text=True, errors="replace", env={"PATH": os.defpath}, check=False
+    )
+    if done.returncode:
+        raise SandboxError(f"{_FIELD}: {folder}: its files cannot be handed over: {done.stderr.strip()[-300:]}")

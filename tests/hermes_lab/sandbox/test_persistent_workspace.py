@@ -16,6 +16,7 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.sandbox.extras import Extras
+from hermes_lab.sandbox.folders import remove_tree
 from hermes_lab.sandbox.persistent import open_workspace
 
 pytestmark = pytest.mark.anyio
@@ -86,6 +87,21 @@ async def test_the_limit_counts_what_is_there(backend: Backend, tmp_path: Path) 
         "head -c 12000000 /dev/urandom > more; sleep 3",
     )
     assert "larger than 20 MB" in said[0]
+
+
+async def test_whatever_the_agent_leaves_belongs_to_the_person(backend: Backend, tmp_path: Path) -> None:
+    config = configured(backend, tmp_path / "data")
+    odd = (
+        "mkfifo pipe; mkdir -m 500 closed; touch $'\\xff name' -- -rf; ln a b 2>/dev/null; ln -- -rf twice; ln -s / all"
+    )
+    deep = "for n in $(seq 1200); do mkdir d; cd d || exit; done"
+    await run(config, tmp_path / "home", f"{odd}; {deep}")
+    left = {entry.name for entry in (tmp_path / "data").iterdir()}
+    assert {"pipe", "closed", "-rf", "twice", "all", "d"} <= left
+    assert {entry.lstat().st_uid for entry in (tmp_path / "data").iterdir()} == {os.geteuid()}
+    with pytest.raises(ConfigError, match="nested too deep"):
+        await run(config, tmp_path / "home", "true")
+    remove_tree(tmp_path / "data")
 
 
 async def test_two_chats_do_not_share_a_folder(tmp_path: Path) -> None:
