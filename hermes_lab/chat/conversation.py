@@ -1,7 +1,7 @@
 """A live chat session: the agent works on one message after another, and every turn is stored when it ends."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -81,6 +81,7 @@ class Conversation:
         self._say = say
         self._on_text = on_text
         self._answered = True
+        self._unsent = ""
         self._counted = 0
         self._typed: dict[int, str] = {}
         self._recalled: dict[tuple[int, str], str] = {}
@@ -96,7 +97,7 @@ class Conversation:
         """
         skills, length = self._toolbox.context.skills, self.session.length
         loaded = len(skills.loaded) if skills else 0
-        self._typed[length] = prompt
+        self._typed[length], self._unsent = prompt, ""
         agent = self._agent(self._on_text)
         turn = OpenTurn(length, prompt, self._toolbox.context, self.session.compressions)
         before = await processes_in(self._sandbox)
@@ -121,7 +122,7 @@ class Conversation:
                         self._answer_open_calls(agent.messages)
                         await self._keep(agent, prompt)
                     else:  # the message was never sent
-                        self._typed.pop(length, None)
+                        self._unsent = self._typed.pop(length, "")
                         if skills:
                             del skills.loaded[loaded:]
             raise
@@ -194,21 +195,24 @@ class Conversation:
 
     async def judge(self, *, good: bool, comment: str = "") -> bool:
         """Records the user's verdict on the last turn. False if there is none with an answer."""
-        if not self._turns or not (turns := self.turns()):
+        if not self._turns or self._unsent or not (turns := self.turns()):
             return False
         return await self._turns.judge(turns[-1], good=good, comment=comment)
 
     async def retry(self) -> str:
         """Takes back the last turn, to try it again; returns the user's message, "" if there is none.
 
-        With the turn that follows it, the log then has a preference pair.
+        With the turn that follows it, the log then has a preference pair. A last message that the model never replied
+        to is no turn, and is just sent again.
         """
+        if self._unsent:
+            return self._unsent
         if not (turns := self.turns()):
             return ""
         said = self.said(turns[-1])
         if self._turns:
             await self._written(self._turns.retried(turns[-1], said))
-        await self.undo()
+        await self._cut(turns[-1:])
         return said
 
     async def undo(self, turns: int = 1) -> list[str]:
@@ -219,6 +223,11 @@ class Conversation:
         removed = self.turns()[-turns:]
         if not removed:
             return []
+        if self._turns:
+            await self._written(self._turns.undone(removed))
+        return await self._cut(removed)
+
+    async def _cut(self, removed: Sequence[int]) -> list[str]:
         said = [self.said(index) for index in removed]
         for index, text in zip(removed, said, strict=True):  # should it be tried again, its prompt is the same
             self._recalled[index, text] = recall_of(self.session.messages[index].content)

@@ -230,7 +230,7 @@ class LiveChat:
         for left_out in [*broken, *_LEFT_OUT.findall("\n".join(background))]:
             self.surface.note(left_out)
         if stored is None and (read := await anyio.to_thread.run_sync(self._knowledge.context_files)):
-            self.surface.note(f"context files: {', '.join(map(str, read))}")
+            self.surface.note(f"context files found: {', '.join(map(str, read))}")
         identity = self._model.identity
         view = partial(self._knowledge.views, library, session=id, model=identity.name)
         views = await anyio.to_thread.run_sync(view)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hermes_lab.chat.turns import UNDONE
 from hermes_lab.text.secrets import secrets_in
 from hermes_lab.types import Episode
 from hermes_lab.types.episode import CHAT
@@ -18,8 +19,10 @@ def withheld(episode: Episode, *, consent: bool) -> str | None:
     """
     if episode.suite != CHAT:
         return None
+    if episode.task.metadata.get(UNDONE):
+        return "taken back with /undo"
     if not consent and not episode.task.metadata.get("consent"):
-        return "without consent (chat.consent)"
+        return "without consent (chat.consent, --consent or gate.consent)"
     found = secrets_in(_texts(episode))
     return f"with a possible secret ({', '.join(found)})" if found else None
 

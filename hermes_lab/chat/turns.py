@@ -37,12 +37,14 @@ from hermes_lab.types import (
     Trajectory,
     Verdict,
 )
-from hermes_lab.types.episode import CHAT, TURN_AT
+from hermes_lab.types.episode import CHAT, TURN_AT, TYPED
 
 FOLDER = "chats"
 RETRIED, PREFERRED = 0.0, 0.5
 """The scores that `/retry` gives to a turn and to the one that replaces it, so that they are a preference pair. Neither
 is a verdict: `success` stays open until a person says `/good` or `/bad`."""
+UNDONE = "undone"
+"""In the metadata of a turn that the person took back with `/undo`."""
 _IN_SESSION, _RETRY_OF = "session_message", "retry_of"
 
 
@@ -102,6 +104,13 @@ class TurnLog:
         if not episode.verdicts:
             await self._append(_with(episode, score=RETRIED))
 
+    async def undone(self, places: Sequence[int]) -> None:
+        """Says that the person took these turns back, so that they are not exported. Raises `OSError`."""
+        for at in places:
+            if (episode := await self._find(at)) is not None and episode.trajectory is not None:
+                task = msgspec.structs.replace(episode.task, metadata=episode.task.metadata | {UNDONE: True})
+                await self._append(msgspec.structs.replace(episode, task=task))
+
     async def reviewed(self, at: int, review: Review) -> None:
         """Adds the review that followed the turn. Raises `OSError`."""
         if (episode := await self._find(at)) is not None and episode.trajectory is not None:
@@ -120,7 +129,7 @@ class TurnLog:
         self, turn: "OpenTurn", sample: int, model: ModelIdentity, result: Trajectory | EpisodeError
     ) -> Episode:
         fields: dict[str, Any] = {"status": "errored", "error": result}
-        hidden = 0
+        hidden, place = 0, self._place if isinstance(result, Trajectory) else self._place | {TYPED: turn.typed}
         if isinstance(result, Trajectory):
             own = msgspec.structs.replace(result, messages=result.messages[turn.at :])
             seen = turn.as_seen(result)
@@ -141,10 +150,8 @@ class TurnLog:
             round=0,
             sample=sample,
             experience=0,
-            place=sample,
-            task=TaskInfo(
-                "open_ended", "train", metadata=self._place | {_IN_SESSION: turn.at, TURN_AT: turn.at - hidden}
-            ),
+            place=round(turn.started_at.timestamp() * 1000),
+            task=TaskInfo("open_ended", "train", metadata=place | {_IN_SESSION: turn.at, TURN_AT: turn.at - hidden}),
             model=model,
             config_digest=self._digest,
             started_at=turn.started_at.isoformat(timespec="milliseconds"),

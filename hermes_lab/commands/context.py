@@ -17,4 +17,4 @@ async def _run(context: CommandContext, arguments: str) -> Reply:
     return Reply("\n".join(lines))
 
 
-COMMAND = Command("context", "Show how full the context is", "Information", _run, busy="now")
+COMMAND = Command("context", "Show how large the context is", "Information", _run, busy="now")

@@ -1,13 +1,17 @@
 """`/retry`."""
 
+from textwrap import shorten
+
 from hermes_lab.commands.command import Command, CommandContext, Reply
+
+_CHARS = 60
 
 
 async def _run(context: CommandContext, arguments: str) -> Reply:
     del arguments
     if not (said := await context.chat.conversation.retry()):
         return Reply("nothing to retry")
-    return Reply("removed the last turn; asking again", send=said)
+    return Reply(f"asking again: {shorten(said, _CHARS, placeholder=' ...')}", send=said)
 
 
 COMMAND = Command(

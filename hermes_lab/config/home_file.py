@@ -25,7 +25,7 @@ _MEANT: dict[_At, _At] = {
     ("toolsets", "disabled"): ("agent", "disabled_tools"),
 }
 """Other places where a field may stand in the file, and the field."""
-_OF_BATCHES = ("judge", "suite", "reward", "run", "learning", "budget", "tracking")
+OF_BATCHES = ("judge", "suite", "reward", "run", "learning", "budget", "tracking")
 _LATER = ("mcp", "cron")
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
@@ -104,7 +104,7 @@ def _moved(path: Path, document: Document) -> tuple[Document, list[Problem]]:
 
 def _allowed(path: Path, document: Document, problems: list[Problem]) -> tuple[Document, list[Problem]]:
     """The document without sections that do not belong here."""
-    reasons = dict.fromkeys(_OF_BATCHES, "is for batches, which do not read this file; remove it")
+    reasons = dict.fromkeys(OF_BATCHES, "is for batches, which do not read this file; remove it")
     reasons |= dict.fromkeys(_LATER, "is not supported yet; remove it")
     reasons["toolsets"] = "set agent.toolsets and agent.disabled_tools"
     found = [_problem(path, document.lines, (name,), reasons[name]) for name in document.content if name in reasons]

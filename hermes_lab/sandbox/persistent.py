@@ -18,6 +18,9 @@ from hermes_lab.sandbox.meter import TOO_DEEP, workspace_bytes
 _FIELD = "sandbox.workspace"
 _OWN = ("skills", "chats", "reviews", "locks")
 """Folders of the Hermes home that are no workspace."""
+_SYSTEM = tuple(
+    map(Path, ["/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr"])
+)
 
 
 @asynccontextmanager
@@ -34,9 +37,9 @@ async def open_workspace(config: SandboxConfig, home: Path) -> AsyncIterator[Pat
     folder = await anyio.to_thread.run_sync(_checked, config, home)
     with _locked(folder, home) as lock:
         user = owner() if config.backend != "local" else None
-        if user is not None:
-            await anyio.to_thread.run_sync(_hand_over, folder, user, lock)
         try:
+            if user is not None:
+                await anyio.to_thread.run_sync(_hand_over, folder, user, lock)
             yield folder
         finally:
             if user is not None:
@@ -46,10 +49,8 @@ async def open_workspace(config: SandboxConfig, home: Path) -> AsyncIterator[Pat
 
 def _checked(config: SandboxConfig, home: Path) -> Path:
     folder, home = Path(config.workspace).expanduser().resolve(), home.resolve()
-    if folder in (Path("/"), Path.home().resolve()) or home.is_relative_to(folder):
-        raise ConfigError(f"{_FIELD}: {folder} holds more than work, such as your settings; give a folder of its own")
-    if any(folder.is_relative_to(home / name) for name in _OWN):
-        raise ConfigError(f"{_FIELD}: {folder} is a folder of the Hermes home; give another one")
+    if why := _unfit(folder, home):
+        raise ConfigError(f"{_FIELD}: {folder} {why}; give a folder of its own, such as ~/work")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -66,6 +67,21 @@ def _checked(config: SandboxConfig, home: Path) -> Path:
             "or give a smaller folder"
         )
     return folder
+
+
+def _unfit(folder: Path, home: Path) -> str:
+    """Why a folder holds more than work, or ""."""
+    person = Path.home().resolve()
+    if folder == person:
+        return "is your home folder"
+    if folder == Path("/") or any(folder.is_relative_to(system) for system in _SYSTEM):
+        return "belongs to the system"
+    if home.is_relative_to(folder) or any(folder.is_relative_to(home / name) for name in _OWN):
+        return "belongs to the Hermes home"
+    hidden = folder.is_relative_to(person) and folder.relative_to(person).parts[0].startswith(".")
+    if person.is_relative_to(folder) or (hidden and not folder.is_relative_to(home)):
+        return "holds settings"
+    return ""
 
 
 @contextmanager

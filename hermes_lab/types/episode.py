@@ -17,6 +17,8 @@ CHAT = "chat"
 """The suite of the turns of chats (`hermes_lab.chat.turns`)."""
 TURN_AT = "message"
 """In the metadata of such a turn: the index of its user message."""
+TYPED = "typed"
+"""In the metadata of a turn without a conversation: the user's message."""
 Phase = Literal["learn", "heldout"]
 T = TypeVar("T")
 
@@ -286,6 +288,8 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
         conversation."""
         if self.program and self.program.prompt:
             return self.program.prompt
+        if self.trajectory is None and self.suite == CHAT:
+            return str(self.task.metadata.get(TYPED, ""))
         messages = self.trajectory.messages[self._begins :] if self.trajectory else ()
         return next((message.content for message in messages if message.role == "user"), "")
 

@@ -56,6 +56,9 @@ async def run_chat(
             screen.note(note)
         async with open_chat(config, knowledge, store, screen, _KEY) as chat:
             await _enter(chat, stored, asked, screen)
+            model = chat.config.model
+            at = f" at {model.base_url}" if model.provider in REMOTE else ""
+            screen.note(f"{model.name}{at}; /help lists the commands")
             if shown := last_turns(chat.conversation):
                 screen.note(shown)
             with relay_logs(screen.note, loggers=_TOLD):

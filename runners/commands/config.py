@@ -67,7 +67,7 @@ def show(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab config show`."""
-    from hermes_lab.config.home_file import resolve_home
+    from hermes_lab.config.home_file import OF_BATCHES, resolve_home
     from hermes_lab.config.masking import masked
     from hermes_lab.config.sources import resolve
     from hermes_lab.runners.config_files import home_file, is_home_file, kind_of
@@ -82,6 +82,8 @@ def show(
     else:
         found = resolve(_whole(chosen), config or [])
     content = masked(_as_written(found))
+    if chosen.name == "home":
+        content = {name: value for name, value in content.items() if name not in OF_BATCHES}
     if json:
         origins = dict(_origins(found))
         output.print_json({"kind": chosen.name, "config": content, "origins": origins})

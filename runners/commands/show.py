@@ -19,7 +19,7 @@ from hermes_lab.runners.episodes import Place, find_episode
 from hermes_lab.runners.tables import table
 from hermes_lab.text.printable import printable
 from hermes_lab.types import Child, Episode, Judgement, MemoryWrite, Message, SkillWrite, Trajectory
-from hermes_lab.types.episode import Phase
+from hermes_lab.types.episode import CHAT, Phase
 
 _HEADER = ("#", "LANE", "ROUND", "RESULT", "LIBRARY", "LOADED", "WROTE", "TASK")
 _LAST = (inf,)  # sorts after every episode of a round
@@ -93,11 +93,13 @@ class _Line(Struct):
     snapshot: str
     loaded: tuple[str, ...]
     wrote: tuple[str, ...]
+    said: str = ""
+    """What the person said, in a chat."""
 
 
 def _listed(chosen: Sequence[_Line], histories: Mapping[str, Sequence[RoundMerge]]) -> Iterator[str]:
     """The lines of the list; a round whose merge changed anything is followed by a line about it."""
-    rows = [(_order(line), _cells(line), _first_line(line.error)) for line in chosen]
+    rows = [(_order(line), _cells(line), _first_line(line.error or line.said)) for line in chosen]
     for lane, merges in histories.items():
         for merge in merges:
             if what := describe_merge(merge):
@@ -138,6 +140,7 @@ def _line(episode: Episode, lost: Lost) -> _Line:
         snapshot=episode.skills.snapshot,
         loaded=episode.skills.loaded,
         wrote=tuple(wrote),
+        said=episode.prompt if episode.suite == CHAT else "",
     )
 
 

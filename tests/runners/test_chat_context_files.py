@@ -39,7 +39,7 @@ def test_the_files_of_the_folder_where_the_chat_starts_are_read_and_named(
     assert "You are calm." in said
     assert "Run make check." in said
     err = capsys.readouterr().err
-    assert f"context files: {home}/SOUL.md, {tmp_path}/AGENTS.md, {tmp_path}/.cursorrules" in err
+    assert f"context files found: {home}/SOUL.md, {tmp_path}/AGENTS.md, {tmp_path}/.cursorrules" in err
     assert ".cursorrules was refused" in err
 
 
@@ -55,7 +55,7 @@ def test_with_a_workspace_its_files_are_read_instead(tmp_path: Path) -> None:
 def test_they_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "AGENTS.md").write_text("Run make check.")
     assert "Run make check." not in prompt("-c", "chat.context_files=false")
-    assert "context files:" not in capsys.readouterr().err
+    assert "context files" not in capsys.readouterr().err
 
 
 def test_a_session_keeps_the_text_that_it_began_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +63,7 @@ def test_a_session_keeps_the_text_that_it_began_with(tmp_path: Path, capsys: pyt
     first = prompt()
     (tmp_path / "AGENTS.md").write_text("Changed.")
     assert prompt() == first
-    assert capsys.readouterr().err.count("context files:") == 1
+    assert capsys.readouterr().err.count("context files found:") == 1
 
 
 def test_in_the_hermes_home_a_file_is_read_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The turns of chats as episodes: recorded, judged, read by every command, exported and selected for training."""
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call, running
+from fakes.person import Person
 
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.config.schema import RunConfig
@@ -175,6 +177,35 @@ def test_a_retried_turn_keeps_its_own_verdict_and_the_better_one_its_later_verdi
     assert [message["content"] for row in rows for message in row["chosen"]] == ["Good."]  # type: ignore[attr-defined]
 
 
+def test_a_message_that_failed_is_sent_again_and_no_earlier_turn_is_touched(home: Path, tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(["One.", DOWN, "Two."])) as server:
+        fields = {"model.base_url": server.base_url, "model.name": "fake", "model.max_retries": 0}
+        options = [part for key, value in fields.items() for part in ("-c", f"{key}={value}")]
+        person = Person([sys.executable, "-m", "hermes_lab", "chat", *options], tmp_path)
+        try:
+            person.sees("/help lists the commands")
+            for line, told in (("one", "One."), ("two", "turn discarded"), ("/good", "no turn to judge")):
+                person.types(line)
+                person.sees_new(re.compile(re.escape(told)), line)
+            person.types("/retry")
+            person.sees_new(re.compile(r"asking again: two.*Two\.", re.DOTALL), "/retry")
+        finally:
+            person.leave()
+    assert [(e.prompt, e.status, e.score) for e in episodes(home)] == [
+        ("one", "ok", None),
+        ("two", "errored", None),
+        ("two", "ok", None),
+    ]
+
+
+def test_a_turn_that_was_taken_back_is_not_exported(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chatted(["One.", "Two."], "one", "two", "/good", "/undo")
+    rows, _ = export(home, "openai")
+    assert len(rows) == 1
+    assert "1 taken back with /undo" in capsys.readouterr().err
+    assert select_rows([home / "chats"]).rows == []
+
+
 def test_another_message_in_the_place_of_an_undone_turn_is_no_retry(home: Path) -> None:
     chatted(["One.", "Two."], "Tell me.", "/undo", "Tell me more.")
     assert [episode.score for episode in episodes(home)] == [None, None]
@@ -196,14 +227,16 @@ def test_nothing_is_exported_without_consent(home: Path, format: str, capsys: py
     rows, _ = export(home, format)
     assert rows == []
     unjudged = " 1 not judged, 1" if format == "sft" else " 2"
-    assert f"left out:{unjudged} without consent (chat.consent)" in capsys.readouterr().err
+    assert f"left out:{unjudged} without consent (chat.consent, --consent or gate.consent)" in capsys.readouterr().err
     assert len(export(home, format, "--consent")[0]) == (2 if format in ("openai", "hermes") else 1)
 
 
 def test_training_without_consent_refuses_too(home: Path) -> None:
     chatted(["One.", "Two."], "Hi", "/good", "/retry", options=())
     assert select_rows([home / "chats"]).rows == []
-    assert select_pairs([home / "chats"], Gate()).refused["without consent (chat.consent)"] == 2
+    assert (
+        select_pairs([home / "chats"], Gate()).refused["without consent (chat.consent, --consent or gate.consent)"] == 2
+    )
     assert len(select_rows([home / "chats"], Gate(consent=True)).rows) == 1
 
 
@@ -267,7 +300,8 @@ def test_every_command_that_reads_runs_reads_chats(home: Path, capsys: pytest.Ca
     app(["summary", run], standalone_mode=False)
     assert "2 of 3 episodes finished, 1 errored, 2 scored, 1 judged good by a person" in capsys.readouterr().out
     app(["show", run], standalone_mode=False)
-    assert capsys.readouterr().out.count("\n") >= 3
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[-1] for line in listed[1:3]] == ["What is 6*7?", "Sure?"]
     app(["show", run, "--episode", "0"], standalone_mode=False)
     assert "It is 42." in capsys.readouterr().out
     app(["report", run, "-o", str(home / "report.html")], standalone_mode=False)

@@ -117,14 +117,16 @@ async def test_two_chats_do_not_share_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "reason"),
     [
-        ("/", "holds more than work"),
-        ("~", "holds more than work"),
-        ("{home}", "holds more than work"),
-        ("{home}/..", "holds more than work"),
-        ("{home}/skills/one", "is a folder of the Hermes home"),
+        ("/", "belongs to the system"),
+        ("/proc", "belongs to the system"),
+        ("/etc/ssh", "belongs to the system"),
+        ("~", "is your home folder"),
+        ("~/.ssh", "holds settings"),
+        ("{home}", "belongs to the Hermes home"),
+        ("{home}/..", "belongs to the Hermes home"),
+        ("{home}/skills/one", "belongs to the Hermes home"),
         ("{home}/file", "is not a folder"),
         ("{home}/file/below", "cannot be created: Not a directory"),
-        ("/proc/none", "cannot be created"),
     ],
 )
 async def test_a_folder_that_is_no_workspace_is_refused(folder: str, reason: str, tmp_path: Path) -> None:
