@@ -28,6 +28,7 @@ def test_totals_are_over_the_whole_run(write_run: WriteRun) -> None:
     ]
     found = summarize(write_run(episodes, wanted=5))
     assert {name: value for name, value in found.items() if name not in ("groups", "warnings")} == {
+        "command": "learn",
         "wanted": 5,
         "program": None,
         "stopped": "",
