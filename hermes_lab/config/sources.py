@@ -112,7 +112,36 @@ def read_file(path: Path) -> Document:
     if not isinstance(content, dict):
         kind = type(content.value if isinstance(content, Plain) else content).__name__
         raise ConfigError(f"{path}:1: expected a mapping of sections, found a {kind}")
+    try:
+        at = _not_text(content)
+    except RecursionError:  # a recursive alias
+        raise ConfigError(f"{path}: nested too deeply") from None
+    if at is not None:
+        line = next((f":{lines[at[:n]]}" for n in range(len(at), 0, -1) if at[:n] in lines), "")
+        raise ConfigError(f"{path}{line}: {'.'.join(at) or 'a key'}: holds a lone surrogate, which is no text")
     return Document(content, lines)
+
+
+def _not_text(content: Any, at: _At = ()) -> _At | None:
+    """Where a string is that cannot be written in UTF-8, such as the escape of a lone surrogate; None without one."""
+    if isinstance(content, str):
+        return None if is_text(content) else at
+    if isinstance(content, dict):
+        if not all(map(is_text, map(str, content))):
+            return at
+        inner = [(str(key), value) for key, value in content.items()]
+    else:
+        inner = [(str(number), value) for number, value in enumerate(content if isinstance(content, list) else ())]
+    return next((found for name, value in inner if (found := _not_text(value, (*at, name))) is not None), None)
+
+
+def is_text(value: str) -> bool:
+    """Whether a string can be written in UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Merged:
@@ -157,6 +186,8 @@ class Merged:
 
     def _add_override(self, key: str, value: str) -> None:
         path = tuple(key.split("."))
+        if not is_text(value):
+            raise ConfigError(f"override {key}: its value is not UTF-8 text")
         nested = _override_value(self._schema, path, value)
         for part in reversed(path):
             nested = {part: nested}

@@ -104,7 +104,10 @@ def _entries(head: str, line: int) -> Head:
     for number, key, lines in blocks:
         try:
             fields |= _load("\n".join(lines))
-        except (yaml.YAMLError, ValueError, RecursionError, ToolError):
+        except ValueError:  # YAML, but a value that does not exist
+            fields[key] = _plain(lines)
+            notes.append(Note(number, f"{key}: a date or number that does not exist, read as text"))
+        except (yaml.YAMLError, RecursionError, ToolError):
             fields[key] = _plain(lines)
             notes.append(Note(number, f"{key}: not valid YAML, read as text; a text with ': ' in it needs quotes"))
     return Head(fields, tuple(notes))

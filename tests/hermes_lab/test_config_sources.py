@@ -455,3 +455,25 @@ def test_an_endpoint_has_limits_that_a_model_of_today_can_work_in() -> None:
     assert thinking.model.sampling.max_tokens == 8 * (plain.model.sampling.max_tokens or 0) == 32_768
     assert thinking.agent.max_tokens > plain.agent.max_tokens
     assert thinking.model.timeout > plain.model.timeout
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            'agent:\n  settings:\n    a:\n      - "x\\ud800"\n',
+            r"run\.yaml:4: agent\.settings\.a\.0: holds a lone surrogate",
+        ),
+        ('agent:\n  settings:\n    "\\udfff": 1\n', r"run\.yaml:2: agent\.settings: holds a lone surrogate"),
+        ("model: &a {name: *a}\n", r"run\.yaml: nested too deeply"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_its_line(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "run.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=told):
+        load_config([str(tmp_path / "run.yaml")])
+
+
+def test_an_override_in_another_encoding_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^override model\.name: its value is not UTF-8 text$"):
+        load_config(["model.name=a\udcff"])

@@ -30,6 +30,7 @@ READABLE = {
     head("platforms: [linux, macos]\ntags: [a, b]"): "line 4: fields outside the standard: platforms, tags",
     head("argument-hint: [file] [format]"): "line 4: argument-hint: not valid YAML, read as text",
     head("globs: *.ts"): "line 4: globs: not valid YAML",
+    head("created: 2026-02-31"): "line 4: created: a date or number that does not exist, read as text",
     head("metadata: some text"): "line 4: metadata: no `name: value` pairs",
     "---\nname: tidy\ndescription: Tidies when: asked\n---\n\nDo it.\n": "line 3: description: not valid YAML",
     "---\nname: tidy\ndescription: Tidies: a\n  and then: b\n---\n\nDo it.\n": "line 3: description: not valid YAML",
