@@ -7,6 +7,7 @@ from typing import Any
 
 from hermes_lab.analysis.summaries.warnings import PLAIN, ending
 from hermes_lab.text.printable import printable
+from hermes_lab.types.episode import CHAT
 
 MOST = 20
 """Tasks, domains or families to list; `--json` has all."""
@@ -17,18 +18,8 @@ _ORDER = {reason: place for place, reason in enumerate(PLAIN)}
 def evaluation_lines(content: dict[str, Any]) -> Iterator[str]:
     """The evaluation of a summary as text."""
     found, episodes = content["evaluation"], content["finished"] + content["errored"]
-    yield f"    {'tasks':<30} {_standings(found['tasks'])}"
-    for row in found["pass"]:
-        k = row["k"]
-        yield f"    {f'pass@{k}':<30} {_chance(row['at'])}; pass^{k}, all right: {_chance(row['all'])}"
-    stops = content["solved_by_stop_reason"]
-    if len(stops) > 1:
-        for reason in sorted(stops, key=lambda reason: _ORDER.get(reason, len(_ORDER))):
-            yield f"      {ending(reason):<28} {_plain_rate(stops[reason])}"
-    for name in ("suite", "domain", "family"):
-        yield from _parts(found[f"by_{name}"], name)
-    if 1 < found["tasks"]["all"] <= MOST and episodes > found["tasks"]["all"]:
-        yield from _parts(found["by_task"], "task")
+    if content["command"] != CHAT:  # its samples are turns, which are not tries at one task
+        yield from _rates(content, found, episodes)
     if content["tokens"]:
         split = f"{found['prompt_tokens']:,} in prompts, {found['completion_tokens']:,} in completions"
         cost = f"; cost {found['cost']:,.4g}" if found["cost"] is not None else ""
@@ -41,6 +32,21 @@ def evaluation_lines(content: dict[str, Any]) -> Iterator[str]:
         for failure in found["failures"]:
             once = failure["of"] == 1 and tasks[failure["task"]] == 1
             yield f"    {shlex.quote(failure['task'] if once else failure['episode'])}{_how(failure, once=once)}"
+
+
+def _rates(content: dict[str, Any], found: dict[str, Any], episodes: int) -> Iterator[str]:
+    yield f"    {'tasks':<30} {_standings(found['tasks'])}"
+    for row in found["pass"]:
+        k = row["k"]
+        yield f"    {f'pass@{k}':<30} {_chance(row['at'])}; pass^{k}, all right: {_chance(row['all'])}"
+    stops = content["solved_by_stop_reason"]
+    if len(stops) > 1:
+        for reason in sorted(stops, key=lambda reason: _ORDER.get(reason, len(_ORDER))):
+            yield f"      {ending(reason):<28} {_plain_rate(stops[reason])}"
+    for name in ("suite", "domain", "family"):
+        yield from _parts(found[f"by_{name}"], name)
+    if 1 < found["tasks"]["all"] <= MOST and episodes > found["tasks"]["all"]:
+        yield from _parts(found["by_task"], "task")
 
 
 def rate_text(rate: dict[str, Any]) -> str:

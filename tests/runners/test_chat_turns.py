@@ -298,7 +298,10 @@ def test_every_command_that_reads_runs_reads_chats(home: Path, capsys: pytest.Ca
     run = str(home / "chats")
     capsys.readouterr()
     app(["summary", run], standalone_mode=False)
-    assert "2 of 3 episodes finished, 1 errored, 2 scored, 1 judged good by a person" in capsys.readouterr().out
+    summed = capsys.readouterr().out
+    assert "2 of 3 episodes finished, 1 errored, 2 scored, 1 judged good by a person" in summed
+    assert "pass@" not in summed
+    assert "solved" not in summed
     app(["show", run], standalone_mode=False)
     listed = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[-1] for line in listed[1:3]] == ["What is 6*7?", "Sure?"]
