@@ -26,7 +26,7 @@ def evaluation_lines(content: dict[str, Any]) -> Iterator[str]:
         yield f"    {'tokens':<30} {split}{_each(content['tokens'], episodes)}{cost}"
     if episodes:
         yield f"    {'time':<30} {found['seconds'] / episodes:,.1f} s per episode"
-    if found["failures"]:
+    if found["failures"] and content["command"] != CHAT:
         yield "\n  failures to look at first (hermes-lab show RUN --episode ID)"
         tasks = Counter(row["task"] for row in found["by_task"])
         for failure in found["failures"]:
