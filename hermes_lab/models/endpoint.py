@@ -2,7 +2,6 @@
 
 import email.utils
 import ipaddress
-import logging
 import os
 import random
 import time
@@ -18,10 +17,7 @@ import anyio
 import msgspec
 
 from hermes_lab.errors import ConfigError, ModelError
-from hermes_lab.models.refusals import Failed, NoReply, Refused, Unreachable
-
-RETRIES = logging.getLogger("hermes_lab.models.retries")
-"""Tells of failed requests that are tried again."""
+from hermes_lab.models.refusals import RETRIES, Failed, NoReply, Refused, Unreachable
 
 _RETRIED = frozenset({408, 425, 429})
 _FIRST_WAIT, _LONGEST_WAIT, _LONGEST_RETRY_AFTER = 0.5, 8.0, 60.0

@@ -1,6 +1,11 @@
 """Errors of an endpoint. A separate module, so that commands without a model start without an HTTP client."""
 
+import logging
+
 from hermes_lab.errors import ModelError
+
+RETRIES = logging.getLogger("hermes_lab.models.retries")
+"""Tells of failed requests that are tried again."""
 
 
 class Refused(ModelError):

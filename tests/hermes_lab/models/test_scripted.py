@@ -1,5 +1,6 @@
 """Which factory a policy's name stands for."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tasks" / "__init__.py").write_text("raise AssertionError('imported')")
     (tmp_path / "tasks" / "learner.py").write_text(FACTORY)
     monkeypatch.syspath_prepend(tmp_path)
+    for name in ("agent", "tasks"):  # an earlier test may have imported those of this repository
+        monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
 
 
