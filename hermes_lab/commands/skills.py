@@ -1,7 +1,6 @@
 """`/skills`."""
 
 import shlex
-import threading
 from collections.abc import Callable, Sequence
 from textwrap import shorten
 from typing import NamedTuple, TypeVar
@@ -18,6 +17,7 @@ from hermes_lab.skills import install as skill_install
 from hermes_lab.skills.compiled.validate import check_skill
 from hermes_lab.skills.install import Installed
 from hermes_lab.skills.storage import catalog, hub
+from hermes_lab.skills.waiting import check_cancelled
 from hermes_lab.types import Skill
 
 Say = Callable[[str], None]
@@ -116,7 +116,8 @@ async def _change(context: CommandContext, asked: _Asked) -> Reply:
     done = await _in_thread(context, work)
     if done is None:
         return Reply("no skill here was installed from a folder or URL, so there is nothing to update")
-    await context.chat.reload_skills()
+    with anyio.CancelScope(shield=True):  # the skills are on the disk, so they are used and told, even after Ctrl-C
+        await context.chat.reload_skills()
     lines = [f"not {asked.action}{'d' if asked.action == 'update' else 'ed'}: {why}" for why in done.refused.values()]
     if not done.names:
         return Reply("\n".join([*lines, "nothing changed: already up to date" if not lines else ""]).strip())
@@ -125,20 +126,13 @@ async def _change(context: CommandContext, asked: _Asked) -> Reply:
 
 
 async def _in_thread(context: CommandContext, work: Callable[[Say], T]) -> T:
-    """Does blocking work in a thread. A cancelled one goes on until it has something to say, and then ends: what is
-    said before a change is made, so that none is made."""
-    stopped = threading.Event()
+    """Does blocking work in a thread. It ends soon after it is cancelled; a change that has begun is finished."""
 
     def say(line: str) -> None:
-        if stopped.is_set():
-            raise InterruptedError
+        check_cancelled()
         anyio.from_thread.run_sync(context.chat.surface.note, line)
 
-    try:
-        return await anyio.to_thread.run_sync(work, say, abandon_on_cancel=True)
-    except anyio.get_cancelled_exc_class():
-        stopped.set()
-        raise
+    return await anyio.to_thread.run_sync(work, say)
 
 
 def _parsed(arguments: str) -> _Asked:

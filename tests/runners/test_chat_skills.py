@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fakes.openai_server import FakeOpenAIServer, running
-from fakes.person import Person
+from fakes.person import LONGEST, Person
 
 from hermes_lab.runners.cli import app
 from hermes_lab.skills import format as skill_format
@@ -120,16 +120,10 @@ def test_mistakes_are_one_clear_line(says: Says, line: str, told: str) -> None:
     assert "Traceback" not in "".join(printed)
 
 
-def test_in_a_running_chat_it_is_usable_at_once_and_a_fetch_can_be_stopped(repository: Path, tmp_path: Path) -> None:
-    with running(FakeOpenAIServer(["Tidied."])) as server, socket.create_server(("127.0.0.1", 0)) as silent:
-        fields = ["-c", f"model.base_url={server.base_url}", "-c", "model.name=fake", "-c", "skills.bundled=false"]
-        person = Person([sys.executable, "-m", "hermes_lab", "chat", *fields], tmp_path)
+def test_in_a_running_chat_it_is_usable_at_once(repository: Path, tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(["Tidied."])) as server:
+        person = chatting(server, tmp_path)
         try:
-            person.sees("are deleted when this chat ends")
-            person.types(f"/skills install https://127.0.0.1:{silent.getsockname()[1]}/x.git")
-            person.sees("fetching")
-            person.presses("C-c")
-            person.sees("interrupted")
             person.types(f"/skills install {shlex.quote(repository.as_uri())} tidy")
             person.sees("usable now as /tidy")
             person.types("/tidy the desk")
@@ -139,3 +133,54 @@ def test_in_a_running_chat_it_is_usable_at_once_and_a_fetch_can_be_stopped(repos
     (request,) = server.requests
     assert "Sort the files by size." in request["messages"][-1]["content"]
     assert "tidy" not in request["messages"][0]["content"]  # prompts list it from the next session on
+
+
+def test_an_interrupted_fetch_ends_and_the_chat_can_be_left(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer([])) as server, socket.create_server(("127.0.0.1", 0)) as silent:
+        person = chatting(server, tmp_path)
+        try:
+            person.types(f"/skills install https://127.0.0.1:{silent.getsockname()[1]}/x.git")
+            person.sees("fetching")
+            connection, _ = silent.accept()
+            person.presses("C-c")
+            person.sees("interrupted\n")
+            with connection:
+                connection.settimeout(LONGEST)
+                while connection.recv(4096):  # what git has sent; then its end
+                    pass
+            person.types("/quit")
+            assert person.ends() == 0
+        finally:
+            person.leave()
+
+
+def test_the_tests_of_a_skill_run_in_the_sandbox_and_can_be_interrupted(
+    repository: Path, tmp_path: Path, home: Path
+) -> None:
+    scripts = repository / "tidy" / "scripts"
+    scripts.mkdir()
+    (scripts / "test_tidy.py").write_text("import time\n\nwhile True:\n    time.sleep(1)\n")
+    with running(FakeOpenAIServer([])) as server:
+        person = chatting(server, tmp_path)
+        try:
+            person.types(f"/skills install {repository / 'tidy'}")
+            person.sees("running the tests of tidy")
+            person.presses("C-c")
+            person.sees("interrupted\n")
+            (scripts / "test_tidy.py").write_text("raise AssertionError\n")
+            person.types(f"/skills install {repository / 'tidy'}")
+            person.sees("tidy/scripts/test_tidy.py: its tests fail: ")
+            (scripts / "test_tidy.py").write_text("print('fine')\n")
+            person.types(f"/skills install {repository / 'tidy'}")
+            person.sees("usable now as /tidy")
+        finally:
+            person.leave()
+    assert len(list(SkillStore(home / "skills").history())) == 1
+
+
+def chatting(server: FakeOpenAIServer, folder: Path) -> Person:
+    """Somebody in a chat that has just begun, without bundled skills."""
+    fields = ["-c", f"model.base_url={server.base_url}", "-c", "model.name=fake", "-c", "skills.bundled=false"]
+    person = Person([sys.executable, "-m", "hermes_lab", "chat", *fields], folder)
+    person.sees("are deleted when this chat ends")
+    return person
