@@ -1,8 +1,8 @@
 """For blocking work that may run in a thread for which a task waits: it ends soon after the task is cancelled."""
 
 import concurrent.futures
-from collections.abc import Awaitable, Callable
-from typing import TypeVar, TypeVarTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
 import anyio.from_thread
@@ -23,7 +23,7 @@ def check_cancelled() -> bool:
     return True
 
 
-def run(work: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+def run(work: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
     """Runs `work` to its end: in the event loop of the task that waits for this thread, so that it is cancelled with
     the task, or else in its own."""
     if not check_cancelled():
