@@ -25,8 +25,9 @@ class Look(Struct, frozen=True):
     @property
     def found(self) -> str:
         """How much the scan finds, such as `1 flagged, 2 warnings`; "" if nothing."""
-        counts = ((self.errors, "flagged"), (self.warnings, "warnings"))
-        return ", ".join(f"{len(problems)} {what}" for problems, what in counts if problems)
+        flagged = f"{len(self.errors)} flagged" if self.errors else ""
+        warned = f"{len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}" if self.warnings else ""
+        return ", ".join(filter(None, (flagged, warned)))
 
 
 class Looked(Struct, frozen=True):

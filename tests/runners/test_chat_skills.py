@@ -181,9 +181,9 @@ def test_an_interrupted_fetch_ends_and_the_chat_can_be_left(tmp_path: Path) -> N
             person.types(f"/skills install https://127.0.0.1:{silent.getsockname()[1]}/x.git")
             person.sees("fetching")
             connection, _ = silent.accept()
-            person.presses("C-c")
-            person.sees("interrupted\n")
             with connection:
+                person.presses("C-c")
+                person.sees("interrupted\n")
                 connection.settimeout(LONGEST)
                 while connection.recv(4096):  # what git has sent; then its end
                     pass
