@@ -1,7 +1,6 @@
 """`/skills`."""
 
 import shlex
-import threading
 from collections.abc import Callable, Sequence
 from textwrap import shorten
 from typing import NamedTuple, TypeVar
@@ -15,15 +14,18 @@ from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.sessions import hermes_home
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills import install as skill_install
-from hermes_lab.skills.compiled.validate import check_skill
 from hermes_lab.skills.install import Installed
+from hermes_lab.skills.look import look
 from hermes_lab.skills.storage import catalog, hub
-from hermes_lab.types import Skill
+from hermes_lab.skills.storage.catalog import Offer
+from hermes_lab.skills.storage.index import Entry, Index
+from hermes_lab.skills.waiting import check_cancelled
 
 Say = Callable[[str], None]
 T = TypeVar("T")
 _HITS = 5
 _CHARS = 80
+_LISTED = "prompts list them from the next session on"
 _FLAGS = {
     "list": (),
     "search": ("--refresh",),
@@ -61,44 +63,57 @@ async def _search(context: CommandContext, asked: _Asked) -> Reply:
     query, refresh = " ".join(asked.words), "--refresh" in asked.flags
     if not query:
         raise ConfigError("/skills search: say what the skill should be about")
-    sources, library = context.chat.config.skills.sources, context.chat.library.listed
-    found, failed = await _in_thread(
-        context, lambda say: catalog.catalogs(sources, hermes_home(), refresh=refresh, say=say)
-    )
-    mine = catalog.Catalog("", "", "", tuple(catalog.Offer(s.name, s.description, "") for s in library.values()))
-    lines = [f"/{hit.offer.name}: {hit.offer.description}" for hit in catalog.search(query, [mine], _HITS)]
-    offers = [hit.offer for hit in catalog.search(query, found, _HITS) if hit.offer.name not in library]
+    sources, library = context.chat.config.skills.sources, context.chat.library.skills
+
+    def work(say: Say) -> tuple[list[Entry], list[Offer], list[str], list[str]]:
+        found, failed = catalog.catalogs(sources, hermes_home(), refresh=refresh, say=say)
+        offers = [hit.offer for hit in catalog.search(query, found, _HITS) if hit.offer.name not in library]
+        with Index.of(context.chat.skill_store) as index:
+            hits = [hit.entry for hit in index.search(query, _HITS) if hit.score >= catalog.FLOOR]
+        unknown = [] if refresh else [each for each in sources if catalog.cached(each, hermes_home()) is None]
+        return [entry for entry in hits if entry.name in library], offers, failed, unknown
+
+    mine, offers, failed, unknown = await _in_thread(context, work)
+    lines = [f"/{entry.name}: {entry.description}" for entry in mine]
     lines = lines or ["no skill found" if not offers else "none of yours"]
     if offers:
         lines += ["", "to install:", *(f"/skills install {offer.install}: {offer.description}" for offer in offers)]
     lines += [f"not searched: {why}" for why in failed]
-    known = {each.source for each in found} if refresh else set()
-    if unknown := [s for s in sources if not refresh and catalog.cached(s, hermes_home()) is None and s not in known]:
+    if unknown:
         lines += [f"not fetched yet: {', '.join(unknown)}; /skills search {query} --refresh searches there, too"]
     return Reply("\n".join(lines).strip())
 
 
 async def _inspect(context: CommandContext, asked: _Asked) -> Reply:
-    if not asked.words:
-        raise ConfigError("/skills inspect: give a skill, or a source of skills")
-    wanted, *names = asked.words
-    if skill := context.chat.library.skills.get(wanted.removeprefix("/")):
+    if not 1 <= len(asked.words) <= 2:
+        raise ConfigError("/skills inspect: give a skill, or a source of skills and perhaps the name of one")
+    wanted, name = (*asked.words, "")[:2]
+    if not name and (skill := context.chat.library.skills.get(wanted.removeprefix("/"))):
         return Reply(skill_format.shown(skill))
     if not any(mark in wanted for mark in "/:."):
-        raise ConfigError(f"no skill {wanted!r}; /skills lists them")
-    fetched = await _in_thread(context, lambda say: hub.fetch(wanted, say=say))
-    chosen = [skill for skill in fetched.skills if skill.name in names or not names]
-    if missing := set(names) - {skill.name for skill in chosen}:
-        raise ConfigError(f"{fetched.source}: has no {', '.join(sorted(missing))}")
-    if len(chosen) == 1:
-        return Reply("\n".join([skill_format.shown(chosen[0]), *_findings(chosen[0])]))
-    lines = [f"{skill.name}: {skill.description}" for skill in chosen]
-    lines += [line for skill in chosen for line in _findings(skill)]
-    return Reply("\n".join([*lines, *(f"cannot be read: {why}" for why in fetched.broken.values())]))
+        offers = await anyio.to_thread.run_sync(_offers, context)
+        known = "".join(
+            f"; one to install: /skills inspect {offer.install}" for offer in offers if offer.name == wanted
+        )
+        raise ConfigError(f"no skill {wanted!r}{known or '; /skills lists them'}")
+    looked = await _in_thread(context, lambda say: look(wanted, name, say=say))
+    if looked.whole:
+        (read,) = looked.skills
+        files = [f"{path}  {size:,} bytes" for path, size in read.files.items()]
+        return Reply("\n".join([read.text.rstrip(), "", *files, *_found([*read.errors, *read.warnings])]).rstrip())
+    lines = [f"{each.name}: {each.description}{f' ({each.found})' if each.found else ''}" for each in looked.skills]
+    lines += [line for each in looked.skills for line in _found(each.errors)]
+    return Reply("\n".join([*lines, *(f"cannot be read: {why}" for why in looked.broken.values())]))
 
 
-def _findings(skill: Skill) -> list[str]:
-    return [f"found: {hub.described(skill, each)}" for each in check_skill(skill) if each.severity == "error"]
+def _found(problems: Sequence[str]) -> list[str]:
+    return [f"found: {problem}" for problem in problems]
+
+
+def _offers(context: CommandContext) -> list[Offer]:
+    """What the sources had when they were last fetched."""
+    kept = [catalog.cached(source, hermes_home()) for source in context.chat.config.skills.sources]
+    return [offer for each in kept if each is not None for offer in each.offers]
 
 
 async def _change(context: CommandContext, asked: _Asked) -> Reply:
@@ -116,29 +131,26 @@ async def _change(context: CommandContext, asked: _Asked) -> Reply:
     done = await _in_thread(context, work)
     if done is None:
         return Reply("no skill here was installed from a folder or URL, so there is nothing to update")
-    await context.chat.reload_skills()
+    with anyio.CancelScope(shield=True):  # the skills are on the disk, so they are used and told, even after Ctrl-C
+        await context.chat.reload_skills()
     lines = [f"not {asked.action}{'d' if asked.action == 'update' else 'ed'}: {why}" for why in done.refused.values()]
     if not done.names:
         return Reply("\n".join([*lines, "nothing changed: already up to date" if not lines else ""]).strip())
-    named = ", ".join(f"/{name}" for name in done.names)
-    return Reply("\n".join([*lines, f"usable now as {named}; prompts list them from the next session on"]))
+    taken = [name for name in done.names if context.registry.find(name)]
+    lines += [f"/{name} is a command of the chat, so only the agent can load the skill {name}" for name in taken]
+    named = ", ".join(f"/{name}" for name in done.names if name not in taken)
+    lines.append("; ".join(filter(None, [named and f"usable now as {named}", _LISTED])))
+    return Reply("\n".join(lines))
 
 
 async def _in_thread(context: CommandContext, work: Callable[[Say], T]) -> T:
-    """Does blocking work in a thread. A cancelled one goes on until it has something to say, and then ends: what is
-    said before a change is made, so that none is made."""
-    stopped = threading.Event()
+    """Does blocking work in a thread. It ends soon after it is cancelled; a change that has begun is finished."""
 
     def say(line: str) -> None:
-        if stopped.is_set():
-            raise InterruptedError
+        check_cancelled()
         anyio.from_thread.run_sync(context.chat.surface.note, line)
 
-    try:
-        return await anyio.to_thread.run_sync(work, say, abandon_on_cancel=True)
-    except anyio.get_cancelled_exc_class():
-        stopped.set()
-        raise
+    return await anyio.to_thread.run_sync(work, say)
 
 
 def _parsed(arguments: str) -> _Asked:
@@ -157,8 +169,13 @@ def _parsed(arguments: str) -> _Asked:
 
 
 def _arguments(context: CommandContext) -> Sequence[str]:
-    names = context.chat.library.listed
-    return [*_FLAGS, *(f"{action} {name}" for action in ("inspect", "update") for name in names)]
+    skills = context.chat.library.skills
+    return [
+        *_FLAGS,
+        *(f"inspect {name}" for name in skills),
+        *(f"install {offer.install}" for offer in _offers(context) if offer.name not in skills),
+        *(f"update {name}" for name, skill in skills.items() if hub.source_of(skill)),
+    ]
 
 
 COMMAND = Command(
@@ -171,7 +188,8 @@ COMMAND = Command(
     details="""\
 /skills                           the skills that prompts list
 /skills search WORDS [--refresh]  among yours and in skills.sources; --refresh fetches those first
-/skills inspect NAME OR SOURCE    reads a skill, or lists what a source has and what the scan finds
+/skills inspect NAME              reads a skill
+/skills inspect SOURCE [NAME]     lists what a source has, or reads a skill of it, with what the scan finds
 /skills install SOURCE [NAME...]  a folder, USER/REPO/SKILL or a Git URL; --force, --replace, --no-tests
 /skills update [NAME...]          from where they were installed; --force, --replace, --no-tests""",
 )

@@ -50,7 +50,7 @@ def install(
     refused = chosen.refused | hub.taken(store.load(), [skill.name for skill in chosen.ready], replace=replace)
     ready = [skill for skill in chosen.ready if skill.name not in refused]
     if tests:
-        ready, refused = _tested(ready, refused)
+        ready, refused = _tested(ready, refused, say)
     if not ready:
         raise ConfigError(f"nothing was installed: {_reasons(refused)}")
     commit = f" at {fetched.commit[:12]}" if fetched.commit else ""
@@ -100,7 +100,7 @@ def update(
     refused |= hub.taken(now, [skill.name for skill in ready], replace=True)
     ready = [skill for skill in ready if skill.name not in refused]
     if tests:
-        ready, refused = _tested(ready, refused)
+        ready, refused = _tested(ready, refused, say)
     if refused and not ready:
         raise ConfigError(f"nothing was updated: {_reasons(refused)}")
     updated = tuple(skill.name for skill in ready)
@@ -122,8 +122,10 @@ def _telling(say: Say, findings: list[str]) -> Say:
     return tell
 
 
-def _tested(ready: Sequence[Skill], refused: Mapping[str, str]) -> tuple[list[Skill], dict[str, str]]:
+def _tested(ready: Sequence[Skill], refused: Mapping[str, str], say: Say) -> tuple[list[Skill], dict[str, str]]:
     """Runs the skills' own tests; those that fail are refused."""
+    if names := [skill.name for skill in ready if own_tests.has_tests(skill)]:
+        say(f"running the tests of {', '.join(names)}")
     found = own_tests.failures(ready, instead="--no-tests installs the skills untested")
     why = {name: f"{name}/{problem}; --no-tests installs it anyway" for name, problem in found.items()}
     return [skill for skill in ready if skill.name not in why], {**refused, **why}

@@ -2,22 +2,26 @@
 
 from collections.abc import Iterable, Mapping
 
-import anyio
-
 from hermes_lab.config.schema import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox import open_sandbox, probe
+from hermes_lab.skills import waiting
 from hermes_lab.skills.compiled.security import Problem
 from hermes_lab.skills.compiled.validate import TestRun, is_test, test_skill
 from hermes_lab.types import Skill
 
 
+def has_tests(skill: Skill) -> bool:
+    """Whether tests ship with the skill."""
+    return any(map(is_test, skill.files))
+
+
 def failures(skills: Iterable[Skill], *, instead: str) -> Mapping[str, Problem]:
     """The problems of skills whose `scripts/test_*.py` fail, by name. Blocks while the tests run, in a fresh sandbox
     per skill. Raises `SandboxError`, with the advice `instead`, if no sandbox works on this machine."""
-    tested = [skill for skill in skills if any(map(is_test, skill.files))]
+    tested = [skill for skill in skills if has_tests(skill)]
     try:
-        runs = anyio.run(_run, tested) if tested else {}
+        runs = waiting.run(_run, tested) if tested else {}
     except SandboxError as error:
         raise SandboxError(f"{error}; {instead}") from None
     return {name: Problem("error", _where(run), 0, _why(run)) for name, run in runs.items() if not run.ok}

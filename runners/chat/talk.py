@@ -127,7 +127,7 @@ class Talk:
         if isinstance(found, Unknown):
             raise ConfigError(f"PROMPT: {found.told}")
         if found.command and found.command.busy == "now":
-            return await self._shown(self._command(found.command, found.text))
+            return await self._shown(self._command(found.command, found.text), turn=False)
         code = await self.do(_Job(found.command, found.text, found.literal))
         while self._waiting and not code:  # a command has sent a message
             code = await self.do(self._waiting.popleft())
@@ -139,7 +139,7 @@ class Talk:
         try:
             if job.command:
                 with self._display.working(f"/{job.command.name}"):
-                    return await self._shown(self._command(job.command, job.text))
+                    return await self._shown(self._command(job.command, job.text), turn=False)
             with self._display.working("working"):
                 if code := await self._shown(self._answer(job)):
                     return code
@@ -180,8 +180,10 @@ class Talk:
         turn = await self._chat.conversation.submit(job.text, literal=job.literal)
         self._display.turn(self._chat.session, turn)
 
-    async def _shown(self, work: Coroutine[Any, Any, None]) -> int:
-        """Does the work until it ends or is interrupted, and shows a failure; returns the exit code."""
+    async def _shown(self, work: Coroutine[Any, Any, None], *, turn: bool = True) -> int:
+        """Does the work until it ends or is interrupted, and shows a failure; returns the exit code.
+
+        `turn`: it is a message, and an interruption says what became of it."""
         before = self._chat.session.length
         try:
             with self._interruptible() as scope:
@@ -196,7 +198,7 @@ class Talk:
             self._display.error(f"error: {' '.join(str(error).split())} ({outcome})")
             return 3
         if interrupted:
-            self._display.note(f"interrupted; {self._outcome(before)}")
+            self._display.note(f"interrupted; {self._outcome(before)}" if turn else "interrupted")
             return 130
         return 0
 

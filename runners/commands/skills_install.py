@@ -1,27 +1,24 @@
 """`skills`: commands that bring skills from elsewhere: inspect, install, update, sync."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
-from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_change import MaybeNames, show_change
 from hermes_lab.runners.commands.skills_look import In, print_json
 from hermes_lab.runners.engine.libraries import find_store
 from hermes_lab.runners.tables import counted, table
-from hermes_lab.skills import format as skill_format
 from hermes_lab.skills import install as skill_install
-from hermes_lab.skills.compiled.validate import check_skill
 from hermes_lab.skills.install import Installed
-from hermes_lab.skills.storage import bundled, hub
+from hermes_lab.skills.look import look
+from hermes_lab.skills.storage import bundled
 from hermes_lab.skills.storage.sources import FORMS
 from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.text.printable import printable
-from hermes_lab.types import Skill
 
 Source = Annotated[str, typer.Argument(help=f"{FORMS[0].upper()}{FORMS[1:]}.", show_default=False)]
 Ref = Annotated[str, typer.Option(help="A branch, tag or commit of the repository.", show_default=False)]
@@ -39,28 +36,25 @@ def inspect(
     quiet: options.Quiet = False,
 ) -> None:
     """`hermes-lab skills inspect`."""
-    fetched = hub.fetch(source, say=output.say_nothing if quiet or json else output.say, ref=ref)
-    if not name and len(fetched.skills) == 1 and not fetched.broken:
-        name = fetched.skills[0].name
-    rows = [_looked_at(skill) for skill in fetched.skills if name in ("", skill.name)]
-    if name and not rows:
-        known = ", ".join(skill.name for skill in fetched.skills)
-        raise ConfigError(fetched.broken.get(name, f"{fetched.source}: has no {name}; it has: {known}"))
+    looked = look(source, name, ref=ref, say=output.say_nothing if quiet or json else output.say)
     if json:
-        broken = {} if name else fetched.broken
-        print_json({"source": fetched.source, "commit": fetched.commit, "skills": rows, "broken": broken})
+        fields = msgspec.structs.asdict(looked)
+        del fields["whole"]
+        print_json(fields)
         return
-    if name:
-        typer.echo(printable(rows[0]["text"], keep="\n\t").rstrip())
-        for path in rows[0]["files"]:
+    if looked.whole:
+        (skill,) = looked.skills
+        typer.echo(printable(skill.text, keep="\n\t").rstrip())
+        for path in skill.files:
             typer.echo(f"\n{printable(path)}")
     else:
-        for line in table(("NAME", "FINDINGS", "DESCRIPTION"), [_row(row) for row in rows]):
+        rows = [(each.name, each.found or "-", each.description) for each in looked.skills]
+        for line in table(("NAME", "FINDINGS", "DESCRIPTION"), rows):
             typer.echo(line)
-    for row in rows:
-        for finding in row["errors"] + (row["warnings"] if name else []):
+    for each in looked.skills:
+        for finding in each.errors + (each.warnings if looked.whole else []):
             output.say(f"found: {printable(finding)}")
-    for why in () if name else fetched.broken.values():
+    for why in looked.broken.values():
         output.say(f"cannot be read: {printable(why)}")
 
 
@@ -153,21 +147,3 @@ def _report(store: SkillStore, done: Installed, what: str, json: bool, quiet: bo
         for why in done.refused.values():
             output.say(f"not {what}: {printable(why)}")
         output.say(f"{counted(len(done.refused), 'skill')} not {what}; `hermes-lab skills inspect` shows a source")
-
-
-def _looked_at(skill: Skill) -> dict[str, Any]:
-    problems = check_skill(skill)
-    return {
-        "name": skill.name,
-        "description": skill.description,
-        "text": skill_format.shown(skill),
-        "files": {path: len(data) for path, data in skill.files.items()},
-        "errors": [hub.described(skill, each) for each in problems if each.severity == "error"],
-        "warnings": [hub.described(skill, each) for each in problems if each.severity != "error"],
-    }
-
-
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    counts = (("errors", "flagged"), ("warnings", "warnings"))
-    found = ", ".join(f"{len(row[key])} {what}" for key, what in counts if row[key])
-    return row["name"], found or "-", row["description"]

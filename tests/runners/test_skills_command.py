@@ -287,7 +287,7 @@ def test_a_source_is_looked_at_before_anything_is_installed(
     before = store.load().snapshot
     skills("inspect", theirs)
     out, err = capsys.readouterr()
-    assert [line.split()[:3] for line in out.splitlines()[1:]] == [["bad", "1", "flagged"], ["tidy", "1", "warnings"]]
+    assert [line.split()[:3] for line in out.splitlines()[1:]] == [["bad", "1", "flagged"], ["tidy", "1", "warning"]]
     assert "found: bad/SKILL.md:6: injection" in err
     skills("inspect", theirs, "tidy")
     assert capsys.readouterr().out.endswith("See references/none.md.\n")

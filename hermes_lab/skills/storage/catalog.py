@@ -16,7 +16,7 @@ from hermes_lab.records import write_atomic
 from hermes_lab.skills.storage import hub
 from hermes_lab.skills.storage.sources import shown_url
 
-_FLOOR = 0.15
+FLOOR = 0.15
 """The cosine below which a description has nothing to do with a query: of unrelated ones it is -0.2 to 0.14."""
 
 
@@ -95,7 +95,7 @@ def search(query: str, catalogs: Iterable[Catalog], k: int) -> list[OfferHit]:
         return []
     scores = embed([f"{offer.name}: {offer.description}" for offer in offers]) @ embed([query])[0]
     best = np.argsort(-scores, kind="stable")[:k]
-    return [OfferHit(float(scores[at]), offers[at]) for at in best if scores[at] >= _FLOOR]
+    return [OfferHit(float(scores[at]), offers[at]) for at in best if scores[at] >= FLOOR]
 
 
 def _install(source: str, name: str, path: str, *, short: bool) -> str:

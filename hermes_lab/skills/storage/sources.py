@@ -2,15 +2,18 @@
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.waiting import check_cancelled
 
 FORMS = "a folder, USER/REPO, USER/REPO/SKILL, a github.com address, or a Git URL"
 
@@ -23,6 +26,7 @@ _PAGE = re.compile(
 _GITHUB = "https://github.com/"
 _SCHEMES = ("https", "ssh", "file")
 _SECONDS = 300
+_LOOK_SECONDS = 0.1
 _QUIET_GIT = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -131,23 +135,42 @@ def _git(*args: str, url: str) -> str:
     environment = {"GIT_SSH_COMMAND": "ssh -oBatchMode=yes", **os.environ, **silent, "LC_ALL": "C"}
     for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # set if this runs in a hook of another repository
         environment.pop(variable, None)
+    command = ["git", *settings, *args]
     try:
-        done = subprocess.run(
-            ["git", *settings, *args],
+        # A session of its own, so that its helpers, which fetch, end with it.
+        process = subprocess.Popen(
+            command,
             env=environment,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=_SECONDS,
-            check=False,
+            start_new_session=True,
         )
     except FileNotFoundError:
         raise ConfigError("git: not installed; give a folder instead of a URL") from None
-    except subprocess.TimeoutExpired:
-        raise ConfigError(f"{shown_url(url)}: git timed out after {_SECONDS} s") from None
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
+    with process:
+        try:
+            output, complaint = _finished(process, shown_url(url))
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode != 0:
+        lines = [line for line in complaint.strip().splitlines() if line.strip()]
         why = next((line for line in lines if line.startswith(("fatal:", "ERROR:"))), lines[-1] if lines else "failed")
         raise ConfigError(f"{shown_url(url)}: git: {why.replace(url, shown_url(url))}")
-    return done.stdout
+    return output
+
+
+def _finished(process: subprocess.Popen[str], url: str) -> tuple[str, str]:
+    """Waits for what a process writes to stdout and stderr, until the task that waits for this thread is cancelled."""
+    limit = time.monotonic() + _SECONDS
+    while True:
+        try:
+            return process.communicate(timeout=_LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            check_cancelled()
+            if time.monotonic() > limit:
+                raise ConfigError(f"{url}: git timed out after {_SECONDS} s") from None
