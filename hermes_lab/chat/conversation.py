@@ -16,9 +16,9 @@ from hermes_lab.chat.processes import end_others, processes_in
 from hermes_lab.chat.recall import recall_of, without_recall
 from hermes_lab.chat.session_toolbox import SessionToolbox
 from hermes_lab.chat.summaries import Summaries
-from hermes_lab.chat.turns import OpenTurn, TurnLog
+from hermes_lab.chat.turns import Mark, OpenTurn, TurnLog, mark
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.errors import InfraError
+from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.protocols import ModelClient, OnText, Sandbox
 from hermes_lab.sessions.database import Session, SessionStore
@@ -37,6 +37,13 @@ class Turn(NamedTuple):
     stop: StopReason
     answer: str | None
     usage: Usage
+
+
+class Said(NamedTuple):
+    """A message as it was typed. A `literal` one loads no skill."""
+
+    text: str
+    literal: bool = False
 
 
 class Compressed(NamedTuple):
@@ -81,7 +88,7 @@ class Conversation:
         self._say = say
         self._on_text = on_text
         self._answered = True
-        self._unsent = ""
+        self._unsent: Said | None = None
         self._counted = 0
         self._typed: dict[int, str] = {}
         self._recalled: dict[tuple[int, str], str] = {}
@@ -97,9 +104,10 @@ class Conversation:
         """
         skills, length = self._toolbox.context.skills, self.session.length
         loaded = len(skills.loaded) if skills else 0
-        self._typed[length], self._unsent = prompt, ""
+        self._typed[length], self._unsent = prompt, None
         agent = self._agent(self._on_text)
-        turn = OpenTurn(length, prompt, self._toolbox.context, self.session.compressions)
+        marks = [self._mark(index) for index in self.turns()]
+        turn = OpenTurn(length, prompt, self._toolbox.context, marks, self.session.compressions)
         before = await processes_in(self._sandbox)
         try:
             expanded = Expanded(prompt)
@@ -116,21 +124,23 @@ class Conversation:
                 try:
                     await end_others(self._sandbox, before)
                 finally:
-                    if agent.steps or isinstance(failure, InfraError):
-                        await self._log_failure(turn, failure)
                     if agent.steps:
                         self._answer_open_calls(agent.messages)
                         await self._keep(agent, prompt)
+                        self._unsent = None
                     else:  # the message was never sent
-                        self._unsent = self._typed.pop(length, "")
+                        self._typed.pop(length)
+                        self._unsent = Said(prompt, literal)
                         if skills:
                             del skills.loaded[loaded:]
+                    if agent.steps or isinstance(failure, InfraError):
+                        await self._log(turn, self._mark(length), _error_of(failure))
             raise
         self._counted = agent.context.tokens()
         with anyio.CancelScope(shield=True):
             await self._keep(agent, prompt)
             trajectory = agent.trajectory(stop)
-            await self._log(turn, trajectory)
+            await self._log(turn, self._mark(length), trajectory)
         answer = trajectory.final_response
         self._answered = answer is not None
         if self._knowledge:
@@ -158,7 +168,7 @@ class Conversation:
         with anyio.move_on_after(limit):
             done = await review(self._agent(), self._toolbox, (), self._config.skills)
         if self._turns and (turns := self.turns()):
-            await self._written(self._turns.reviewed(turns[-1], done))
+            await self._written(self._turns.reviewed(self._mark(turns[-1]), done))
         return done
 
     async def compress(self, target: int = 0) -> Compressed | None:
@@ -168,9 +178,9 @@ class Conversation:
         if not await agent.compress(target):
             return None
         share = agent.context.tokens() / max(estimated, 1)
-        self._counted = 0
+        self._counted = round(before * share)
         await self._keep(agent)
-        return Compressed(before, round(before * share))
+        return Compressed(before, self._counted)
 
     def tokens(self) -> int:
         """The tokens of the context: as the server counted them at the last turn, else an estimate."""
@@ -197,10 +207,10 @@ class Conversation:
         """Records the user's verdict on the last turn. False if there is none with an answer."""
         if not self._turns or self._unsent or not (turns := self.turns()):
             return False
-        return await self._turns.judge(turns[-1], good=good, comment=comment)
+        return await self._turns.judge(self._mark(turns[-1]), good=good, comment=comment)
 
-    async def retry(self) -> str:
-        """Takes back the last turn, to try it again; returns the user's message, "" if there is none.
+    async def retry(self) -> Said | None:
+        """Takes back the last turn, to try it again; returns the user's message, None if there is none.
 
         With the turn that follows it, the log then has a preference pair. A last message that the model never replied
         to is no turn, and is just sent again.
@@ -208,12 +218,14 @@ class Conversation:
         if self._unsent:
             return self._unsent
         if not (turns := self.turns()):
-            return ""
+            return None
         said = self.said(turns[-1])
+        # What a skill was put before differs from what was typed.
+        literal = without_recall(self.session.messages[turns[-1]].content) == said
         if self._turns:
-            await self._written(self._turns.retried(turns[-1], said))
+            await self._written(self._turns.retried(self._mark(turns[-1]), said))
         await self._cut(turns[-1:])
-        return said
+        return Said(said, literal)
 
     async def undo(self, turns: int = 1) -> list[str]:
         """Takes back the last turns. Returns the user's messages, first to last.
@@ -224,7 +236,7 @@ class Conversation:
         if not removed:
             return []
         if self._turns:
-            await self._written(self._turns.undone(removed))
+            await self._written(self._turns.undone([self._mark(index) for index in removed]))
         return await self._cut(removed)
 
     async def _cut(self, removed: Sequence[int]) -> list[str]:
@@ -260,23 +272,21 @@ class Conversation:
             return known
         return await anyio.to_thread.run_sync(self._knowledge.recall, prompt)
 
-    async def _log(self, turn: OpenTurn, result: Trajectory | EpisodeError) -> None:
-        if self._turns:
-            await self._written(self._turns.add(turn, self._model.identity, result))
+    def _mark(self, at: int) -> Mark:
+        """The mark of the turn whose user message has that index."""
+        summaries = {compression.at for compression in self.session.compressions}
+        end = next((index for index in self.turns() if index > at), self.session.length)
+        return mark(at, (self.session.messages[index] for index in range(at, end) if index not in summaries))
 
-    async def _log_failure(self, turn: OpenTurn, failure: BaseException) -> None:
-        if isinstance(failure, InfraError):
-            await self._log(turn, EpisodeError(failure.kind, str(failure)))
-        elif isinstance(failure, anyio.get_cancelled_exc_class()):
-            await self._log(turn, EpisodeError("interrupted", "stopped by the user"))
-        else:
-            await self._log(turn, EpisodeError("internal", f"{type(failure).__name__}: {failure}"))
+    async def _log(self, turn: OpenTurn, own: Mark, result: Trajectory | EpisodeError) -> None:
+        if self._turns:
+            await self._written(self._turns.add(turn, own, self._model.identity, result))
 
     async def _written(self, writing: Awaitable[Any]) -> None:
         """The session itself is stored elsewhere, so that a turn that is not logged ends nothing."""
         try:
             await writing
-        except OSError as error:
+        except (OSError, ConfigError) as error:
             self._say(f"this turn is not in the log of turns: {error}")
 
     async def _keep(self, agent: Agent, typed: str = "") -> None:
@@ -304,3 +314,11 @@ class Conversation:
     @property
     def _sandbox(self) -> Sandbox:
         return self._toolbox.context.sandbox
+
+
+def _error_of(failure: BaseException) -> EpisodeError:
+    if isinstance(failure, InfraError):
+        return EpisodeError(failure.kind, str(failure))
+    if isinstance(failure, anyio.get_cancelled_exc_class()):
+        return EpisodeError("interrupted", "stopped by the user")
+    return EpisodeError("internal", f"{type(failure).__name__}: {failure}")

@@ -3,8 +3,9 @@
 The suite is `chat`, the task a session and the sample a turn. A turn has no score until a person judges it.
 """
 
+import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from hermes_lab.types import (
     Episode,
     EpisodeError,
     MemoryUse,
+    Message,
     ModelIdentity,
     Review,
     SkillUse,
@@ -45,7 +47,21 @@ RETRIED, PREFERRED = 0.0, 0.5
 is a verdict: `success` stays open until a person says `/good` or `/bad`."""
 UNDONE = "undone"
 """In the metadata of a turn that the person took back with `/undo`."""
-_IN_SESSION, _RETRY_OF = "session_message", "retry_of"
+_IN_SESSION, _DIGEST, _RETRY_OF = "session_message", "digest", "retry_of"
+
+
+class Mark(NamedTuple):
+    """What identifies a turn of a session: the index of its user message, and a digest of its messages, since another
+    turn may have stood at that place."""
+
+    at: int
+    digest: str
+
+
+def mark(at: int, messages: Iterable[Message]) -> Mark:
+    """The mark of a turn with these messages, without summaries of compressions."""
+    said = [(message.role, message.content, [call.name for call in message.tool_calls]) for message in messages]
+    return Mark(at, hashlib.sha256(msgspec.json.encode(said)).hexdigest()[:16])
 
 
 class _Retried(NamedTuple):
@@ -59,7 +75,8 @@ class _Retried(NamedTuple):
 class TurnLog:
     """Writes the turns of one session. `config` is that of the session's model; `place` says where the chat is held.
 
-    A turn is found by the index of its user message. Judging one writes its record again, which supersedes it.
+    A turn is found by its `Mark`. Judging one writes its record again, which supersedes it. A turn has consent only if
+    all turns before it, which its conversation holds, were recorded with consent, too.
     """
 
     def __init__(self, home: Path, session: str, config: RunConfig, library: Library, place: dict[str, Any]) -> None:
@@ -72,50 +89,55 @@ class TurnLog:
         self._place = place
         self._log: EpisodeLog | None = None
         self._latest: Episode | None = None
-        self._next: int | None = None
         self._retried: _Retried | None = None
 
-    async def add(self, turn: "OpenTurn", model: ModelIdentity, result: Trajectory | EpisodeError) -> None:
-        """Writes a turn that has ended. Raises `OSError`."""
-        if self._next is None:
-            self._next = await anyio.to_thread.run_sync(self._count)
-        sample, self._next = self._next, self._next + 1
-        # In a thread, since the first trace of skills loads their embeddings.
-        episode = await anyio.to_thread.run_sync(self._episode, turn, sample, model, result)
-        before, self._retried = self._retried, None
-        if before and (before.at, before.typed) == (turn.at, turn.typed) and isinstance(result, Trajectory):
-            episode = _with(episode, score=PREFERRED, metadata={_RETRY_OF: before.sample})
+    async def add(self, turn: "OpenTurn", own: Mark, model: ModelIdentity, result: Trajectory | EpisodeError) -> None:
+        """Writes a turn that has ended. Raises `OSError`, and `ConfigError` for a damaged log."""
+        # In a thread, since it reads the session's turns, and the first trace of skills loads their embeddings.
+        episode = await anyio.to_thread.run_sync(self._episode, turn, own, model, result)
+        if before := self._retried:
+            again = (before.at, before.typed) == (turn.at, turn.typed)
+            if again and isinstance(result, Trajectory):
+                episode = _with(episode, score=PREFERRED, metadata={_RETRY_OF: before.sample})
+            if not again or isinstance(result, Trajectory):
+                self._retried = None
         await self._append(episode)
 
-    async def judge(self, at: int, *, good: bool, comment: str = "") -> bool:
-        """Gives a turn a person's verdict, in place of an earlier one. False if it has no answer. Raises `OSError`."""
-        if (episode := await self._find(at)) is None or episode.trajectory is None:
+    async def judge(self, turn: Mark, *, good: bool, comment: str = "") -> bool:
+        """Gives a turn a person's verdict, which replaces an earlier one. False if the turn has no answer or is not in
+        the log. Raises as `add`."""
+        if (episode := await self._find(turn)) is None or episode.trajectory is None:
             return False
         score = 1.0 if good else 0.0
         verdict = Verdict(score, good, {"person": score}, reasons={"person": comment} if comment else {})
         await self._append(msgspec.structs.replace(episode, score=score, success=good, verdicts=(verdict,)))
         return True
 
-    async def retried(self, at: int, typed: str) -> None:
-        """Says that the turn is tried again: the person prefers another answer. Raises `OSError`."""
-        if (episode := await self._find(at)) is None or episode.trajectory is None:
+    async def retried(self, turn: Mark, typed: str) -> None:
+        """Says that the turn is tried again: the person prefers another answer. Raises as `add`."""
+        if (episode := await self._find(turn)) is None or episode.trajectory is None:
             return
-        self._retried = _Retried(at, typed, episode.sample)
+        self._retried = _Retried(turn.at, typed, episode.sample)
         if not episode.verdicts:
             await self._append(_with(episode, score=RETRIED))
 
-    async def undone(self, places: Sequence[int]) -> None:
-        """Says that the person took these turns back, so that they are not exported. Raises `OSError`."""
-        for at in places:
-            if (episode := await self._find(at)) is not None and episode.trajectory is not None:
-                task = msgspec.structs.replace(episode.task, metadata=episode.task.metadata | {UNDONE: True})
+    async def undone(self, turns: Sequence[Mark]) -> None:
+        """Says that the person took these turns back, with all that they were retries of: they are not exported. Raises
+        as `add`."""
+        records = await anyio.to_thread.run_sync(self._records)
+        for turn in turns:
+            episode = _last(records, turn)
+            while episode is not None:
+                metadata = episode.task.metadata
+                task = msgspec.structs.replace(episode.task, metadata=metadata | {UNDONE: True})
                 await self._append(msgspec.structs.replace(episode, task=task))
+                episode = records.get(metadata.get(_RETRY_OF, -1))
 
-    async def reviewed(self, at: int, review: Review) -> None:
-        """Adds the review that followed the turn. Raises `OSError`."""
-        if (episode := await self._find(at)) is not None and episode.trajectory is not None:
+    async def reviewed(self, turn: Mark, review: Review) -> None:
+        """Adds the review that followed the turn. Raises as `add`."""
+        if (episode := await self._find(turn)) is not None and episode.trajectory is not None:
             if review.trajectory:
-                moved = _moved(review.trajectory, at - int(episode.task.metadata[TURN_AT]))
+                moved = _moved(review.trajectory, turn.at - int(episode.task.metadata[TURN_AT]))
                 review = msgspec.structs.replace(review, trajectory=moved)
             await self._append(msgspec.structs.replace(episode, review=review))
 
@@ -126,8 +148,11 @@ class TurnLog:
             self._log = None
 
     def _episode(
-        self, turn: "OpenTurn", sample: int, model: ModelIdentity, result: Trajectory | EpisodeError
+        self, turn: "OpenTurn", own_mark: Mark, model: ModelIdentity, result: Trajectory | EpisodeError
     ) -> Episode:
+        records = self._records()
+        sample = max(records, default=-1) + 1
+        consent = bool(self._place["consent"]) and _all_agreed(records, turn.before)
         fields: dict[str, Any] = {"status": "errored", "error": result}
         hidden, place = 0, self._place if isinstance(result, Trajectory) else self._place | {TYPED: turn.typed}
         if isinstance(result, Trajectory):
@@ -151,7 +176,12 @@ class TurnLog:
             sample=sample,
             experience=0,
             place=round(turn.started_at.timestamp() * 1000),
-            task=TaskInfo("open_ended", "train", metadata=place | {_IN_SESSION: turn.at, TURN_AT: turn.at - hidden}),
+            task=TaskInfo(
+                "open_ended",
+                "train",
+                metadata=place
+                | {"consent": consent, _IN_SESSION: turn.at, _DIGEST: own_mark.digest, TURN_AT: turn.at - hidden},
+            ),
             model=model,
             config_digest=self._digest,
             started_at=turn.started_at.isoformat(timespec="milliseconds"),
@@ -165,9 +195,10 @@ class TurnLog:
         await self._log.append(episode)
         self._latest = episode
 
-    async def _find(self, at: int) -> Episode | None:
-        if self._latest is None or self._latest.task.metadata.get(_IN_SESSION) != at:
-            self._latest = await anyio.to_thread.run_sync(self._read, at)
+    async def _find(self, turn: Mark) -> Episode | None:
+        if self._latest is None or _mark_of(self._latest) != turn:
+            records = await anyio.to_thread.run_sync(self._records)
+            self._latest = _last(records, turn)
         return self._latest
 
     def _open(self) -> EpisodeLog:
@@ -176,23 +207,26 @@ class TurnLog:
             write_json(self._run / "run.json", _manifest(self._config))
         return EpisodeLog(self._run, _worker(self._session))
 
-    def _count(self) -> int:
-        return max((episode.sample for episode in _turns(self._run, self._session)), default=-1) + 1
-
-    def _read(self, at: int) -> Episode | None:
-        """The last record of the last turn at that message."""
-        found: Episode | None = None
-        for episode in _turns(self._run, self._session):
-            if episode.task.metadata.get(_IN_SESSION) == at and (found is None or episode.sample >= found.sample):
-                found = episode
-        return found
+    def _records(self) -> dict[int, Episode]:
+        """The last record of each turn, by sample. Another process may have written some meanwhile."""
+        if not self._run.is_dir():
+            return {}
+        return {episode.sample: episode for episode in read_attempts(self._run, Episode, _worker(self._session))}
 
 
 class OpenTurn:
-    """A turn under way, which begins with the user message of index `at`, and what the session had before it."""
+    """A turn under way, which begins with the user message of index `at`, and what the session had `before` it."""
 
-    def __init__(self, at: int, typed: str, context: ToolContext, compressions: Sequence[Compression]) -> None:
+    def __init__(
+        self,
+        at: int,
+        typed: str,
+        context: ToolContext,
+        before: Sequence[Mark],
+        compressions: Sequence[Compression],
+    ) -> None:
         self.at = at
+        self.before = before
         self.typed = typed
         self.started_at = datetime.now(UTC)
         self.started = time.monotonic()
@@ -251,8 +285,20 @@ def delete_turns(home: Path, session: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def _turns(run: Path, session: str) -> Iterator[Episode]:
-    return read_attempts(run, Episode, _worker(session)) if run.is_dir() else iter(())
+def _mark_of(episode: Episode) -> Mark:
+    metadata = episode.task.metadata
+    return Mark(metadata.get(_IN_SESSION, -1), metadata.get(_DIGEST, ""))
+
+
+def _last(records: Mapping[int, Episode], turn: Mark) -> Episode | None:
+    """The turn's record; the last one if it was tried again with the same answer."""
+    return max((each for each in records.values() if _mark_of(each) == turn), key=lambda e: e.sample, default=None)
+
+
+def _all_agreed(records: Mapping[int, Episode], turns: Iterable[Mark]) -> bool:
+    """Whether all of these turns were recorded with consent."""
+    agreed = {_mark_of(episode) for episode in records.values() if episode.task.metadata.get("consent")}
+    return agreed.issuperset(turns)
 
 
 def _worker(session: str) -> str:

@@ -17,11 +17,13 @@ Busy = Literal["now", "after", "refuse"]
 
 
 class Reply(NamedTuple):
-    """What a command leads to: a text to show, a message to send to the agent, or the end of the chat."""
+    """What a command leads to: a text to show, a message to send to the agent, or the end of the chat. A `literal`
+    message loads no skill."""
 
     text: str = ""
     send: str = ""
     quit: bool = False
+    literal: bool = False
 
 
 class Worker(Protocol):

@@ -3,13 +3,15 @@
 from typing import get_args
 
 from hermes_lab.commands.command import Command, CommandContext, Reply
+from hermes_lab.errors import ConfigError
 from hermes_lab.types.memory import Target
 
 _FILES = {"memory": "MEMORY.md", "user": "USER.md"}
 
 
 async def _run(context: CommandContext, arguments: str) -> Reply:
-    del arguments
+    if arguments not in ("", "list"):
+        raise ConfigError(f"no action {arguments!r}; use /memory or /memory list")
     notes = context.chat.context.notes
     lines: list[str] = []
     for target in get_args(Target):

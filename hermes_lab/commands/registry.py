@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 import hermes_lab.commands
 from hermes_lab.commands.command import Category, Command, CommandContext
 
-_WORD = re.compile(r"/(?P<name>[\w?-]+)(?:\s+(?P<rest>.*))?", re.DOTALL)
+_WORD = re.compile(r"/(?P<name>[A-Za-z?][^\s/]*)(?:\s+(?P<rest>.*))?", re.DOTALL)
 _NEAREST = 3
 _LIKE = 0.6
 

@@ -11,7 +11,8 @@ async def _run(context: CommandContext, arguments: str) -> Reply:
     del arguments
     if not (said := await context.chat.conversation.retry()):
         return Reply("nothing to retry")
-    return Reply(f"asking again: {shorten(said, _CHARS, placeholder=' ...')}", send=said)
+    told = f"asking again: {shorten(said.text, _CHARS, placeholder=' ...')}"
+    return Reply(told, send=said.text, literal=said.literal)
 
 
 COMMAND = Command(

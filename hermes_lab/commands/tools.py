@@ -1,11 +1,13 @@
 """`/tools`."""
 
 from hermes_lab.commands.command import Command, CommandContext, Reply
+from hermes_lab.errors import ConfigError
 from hermes_lab.tools.registry import known_tools, unavailable_tools
 
 
 async def _run(context: CommandContext, arguments: str) -> Reply:
-    del arguments
+    if arguments not in ("", "list"):
+        raise ConfigError(f"no action {arguments!r}; use /tools or /tools list")
     known = known_tools()
     by_toolset: dict[str, list[str]] = {}
     for schema in context.chat.session.tools:

@@ -115,8 +115,15 @@ def as_written(text: str) -> str:
 
 def _note_lines(node: yaml.Node, at: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> None:
     if isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
         for key, value in node.value:
-            lines[*at, key.value] = key.start_mark.line + 1
+            line = key.start_mark.line + 1
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen and key.value != "<<":
+                    problem = f"{key.value} is set twice, first in line {seen[key.value]}; keep one of the two"
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                seen[key.value] = line
+            lines[*at, key.value] = line
             _note_lines(value, (*at, key.value), lines)
     elif isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):

@@ -213,6 +213,11 @@ def open_endpoint(config: ModelConfig, base_url: str, *, connections: int, key: 
     unset environment variable."""
     headers = {name: _VARIABLE.sub(_value_of, value) for name, value in config.headers.items()}
     secrets = [headers[name] for name, value in config.headers.items() if _VARIABLE.search(value)]
+    if not key.isprintable():
+        raise ConfigError(f"model.api_key_env: the key in {config.key_variable} holds a line break; set it again")
+    for name, value in headers.items():
+        if not f"{name}{value}".isprintable():
+            raise ConfigError(f"model.headers: {name!r} holds a line break or another control character")
     own = wire_for(config, config.name, "native").headers(key)
     return Endpoint(
         base_url,

@@ -5,7 +5,7 @@ import hashlib
 import os
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio.to_thread
@@ -27,9 +27,9 @@ _SYSTEM = tuple(
 async def open_workspace(config: SandboxConfig, home: Path) -> AsyncIterator[Path | None]:
     """The folder of `sandbox.workspace`, created if it is missing; None without one.
 
-    It is locked against other chats by a file in the Hermes `home`. Where the harness runs as root, whose commands run
-    as another user, its files are handed over to that user and given back at the end, or after a crash by the next
-    chat. Raises `ConfigError` for a folder that cannot be a workspace.
+    It is locked against other chats; a file in the Hermes `home` tells its owner. Where the harness runs as root, whose
+    commands run as another user, its files are handed over to that user and given back at the end, or after a crash by
+    the next chat. Raises `ConfigError` for a folder that cannot be a workspace.
     """
     if not config.workspace:
         yield None
@@ -48,7 +48,10 @@ async def open_workspace(config: SandboxConfig, home: Path) -> AsyncIterator[Pat
 
 
 def _checked(config: SandboxConfig, home: Path) -> Path:
-    folder, home = Path(config.workspace).expanduser().resolve(), home.resolve()
+    try:
+        folder, home = Path(config.workspace).expanduser().resolve(), home.resolve()
+    except RuntimeError as error:  # `~nobody`, or a loop of links
+        raise ConfigError(f"{_FIELD}: {config.workspace}: {error}") from None
     if why := _unfit(folder, home):
         raise ConfigError(f"{_FIELD}: {folder} {why}; give a folder of its own, such as ~/work")
     try:
@@ -86,18 +89,31 @@ def _unfit(folder: Path, home: Path) -> str:
 
 @contextmanager
 def _locked(folder: Path, home: Path) -> Iterator[int]:
-    """A descriptor of the folder's lock file, which tells its owner while its files are handed over."""
+    """Locks the folder against chats in it, above it and below it, of any Hermes home. Yields a descriptor of the file
+    that tells whose the folder is while its files are handed over."""
+    with ExitStack() as opened:
+        for each in (folder, *folder.parents):
+            try:
+                descriptor = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError:  # a folder above, which this user may not read
+                continue
+            opened.callback(os.close, descriptor)
+            try:
+                fcntl.flock(descriptor, (fcntl.LOCK_EX if each == folder else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(
+                    f"{_FIELD}: another chat works in {each}, or below it; leave it first, or give another folder"
+                ) from None
+        yield opened.enter_context(_owner_file(folder, home))
+
+
+@contextmanager
+def _owner_file(folder: Path, home: Path) -> Iterator[int]:
     locks = home / "locks"
     locks.mkdir(parents=True, exist_ok=True)
     path = locks / f"workspace-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(
-                f"{_FIELD}: another chat works in {folder}; leave it first, or give another one"
-            ) from None
         yield lock
     finally:
         os.close(lock)

@@ -269,10 +269,11 @@ def _add_messages(db: sqlite3.Connection, id: str, first: int, messages: Sequenc
 
 
 def _check_unchanged(db: sqlite3.Connection, session: Session) -> None:
-    (exists,) = db.execute("SELECT count(*) FROM sessions WHERE id = ?", (session.id,)).fetchone()
+    found = db.execute("SELECT updated FROM sessions WHERE id = ?", (session.id,)).fetchone()
     (length,) = db.execute("SELECT count(*) FROM messages WHERE session = ?", (session.id,)).fetchone()
-    if not exists or length != session.length:
-        what = "went on" if exists else "was deleted"
+    # After an undo elsewhere, a session of the same length may hold another conversation.
+    if found != (session.updated,) or length != session.length:
+        what = "went on" if found else "was deleted"
         raise ConfigError(f"session {session.name or session.id}: it {what} in another process; resume it again")
 
 

@@ -9,16 +9,17 @@ from typing import Protocol
 _LEFT_OUT = ("KeywordDetector", "Base64HighEntropyString", "HexHighEntropyString", "IPPublicDetector")
 """Detectors of `detect-secrets` that also find digests, addresses and ordinary sentences."""
 _FORMS = {
-    "API key": r"\bsk-(?:proj|ant|or|svcacct|admin)-[\w-]{20,}",
+    "API key": r"\b(?:sk-(?:proj|ant|or|svcacct|admin)-[\w-]{20,}|sk-[A-Za-z0-9]{40,}|gsk_[A-Za-z0-9]{40,}|r8_\w{30,})",
     "Hugging Face token": r"\bhf_[A-Za-z0-9]{30,}",
     "Google API key": r"\bAIza[\w-]{35}",
     "GitHub token": r"\bgithub_pat_\w{22,}",
-    "password": r"""(?i)\b(?:password|passwd|passphrase|api[_-]?key|secret[_-]?key|access[_-]?token|auth[_-]?token)\b"""
-    r"""["']?\s*[:=]\s*["']?(?![$<{*%]|x{3}|\.\.\.|None\b|null\b|os\.|your)[^\s"',;]{8,}""",
+    "npm token": r"\bnpm_[A-Za-z0-9]{36}",
+    "password": r"""(?i)(?<![a-z0-9])(?:passw(?:or)?d|pwd|passphrase|api[_-]?key|secret(?:[_-]?access)?[_-]?key"""
+    r"""|client[_-]?secret|access[_-]?token|auth[_-]?token)["']?\s*[:=]\s*["']?(?![$<{*%]|x{3}|\.\.\.|None\b|null\b|os\.|your)[^\s"',;]{8,}""",
     "bearer token": r"(?i)\bauthorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic)\s+[\w.~+/=-]{16,}",
 }
 """Forms that it does not know."""
-_VARIABLE = re.compile(r"key|token|secret|password|passwd|credential", re.IGNORECASE)
+_VARIABLE = re.compile(r"key|token|secret|pass|pwd|credential|(?<![a-z])pat(?![a-z])", re.IGNORECASE)
 _SHORTEST = 8  # characters of a variable's value
 
 
@@ -31,7 +32,7 @@ class _Detector(Protocol):
 def secrets_in(texts: Iterable[str], environment: Mapping[str, str] | None = None) -> Sequence[str]:
     """What kinds of secrets the texts may hold, sorted and each once; empty if none.
 
-    Values of variables whose names speak of a secret are found as such, in `environment` or that of this process.
+    Values of variables whose names suggest a secret are found, too: those of `environment`, or of this process.
     """
     variables = os.environ if environment is None else environment
     values = {f"value of {name}": text for name, text in variables.items() if _is_secret(name, text)}

@@ -49,8 +49,10 @@ async def interact(chat: LiveChat, screen: Screen, notices: Notices) -> int:
         group.cancel_scope.cancel()
 
     loop = asyncio.get_running_loop()
-    before = signal.getsignal(signal.SIGTERM)
-    loop.add_signal_handler(signal.SIGTERM, terminate)
+    ending = (signal.SIGTERM, signal.SIGHUP)  # the latter if the terminal is closed
+    before = {number: signal.getsignal(number) for number in ending}
+    for number in ending:
+        loop.add_signal_handler(number, terminate)
     loop.add_signal_handler(signal.SIGINT, screen.interrupt)
     try:
         with screen.shown(lambda line: talk.registry.complete(line, talk.context)):
@@ -58,7 +60,8 @@ async def interact(chat: LiveChat, screen: Screen, notices: Notices) -> int:
                 for task in (read, work, watch, screen.tick):
                     group.start_soon(task)
     finally:
-        loop.remove_signal_handler(signal.SIGTERM)
         loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
     return 130 if terminated else 0

@@ -127,8 +127,9 @@ class Talk:
         if isinstance(found, Unknown):
             raise ConfigError(f"PROMPT: {found.told}")
         if found.command and found.command.busy == "now":
-            return await self._shown(self._command(found.command, found.text), turn=False)
-        code = await self.do(_Job(found.command, found.text, found.literal))
+            code = await self._shown(self._command(found.command, found.text), turn=False)
+        else:
+            code = await self.do(_Job(found.command, found.text, found.literal))
         while self._waiting and not code:  # a command has sent a message
             code = await self.do(self._waiting.popleft())
         return code
@@ -158,7 +159,7 @@ class Talk:
         if reply.text:
             self._display.note(reply.text)
         if reply.send:
-            self._waiting.appendleft(_Job(None, reply.send))
+            self._waiting.appendleft(_Job(None, reply.send, reply.literal))
             self._arrived.set()
         self.quits |= reply.quit
 

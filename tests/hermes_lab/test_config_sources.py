@@ -477,3 +477,9 @@ def test_what_is_no_text_is_refused_with_its_line(tmp_path: Path, text: str, tol
 def test_an_override_in_another_encoding_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^override model\.name: its value is not UTF-8 text$"):
         load_config(["model.name=a\udcff"])
+
+
+def test_a_field_that_is_set_twice_is_refused_with_both_lines(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("model:\n  name: a\nrun: {seed: 1}\nmodel:\n  name: b\n")
+    with pytest.raises(ConfigError, match=r"run\.yaml:4: model is set twice, first in line 1; keep one of the two"):
+        load_config([str(tmp_path / "run.yaml")])

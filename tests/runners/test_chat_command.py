@@ -194,3 +194,12 @@ def test_an_interrupted_prompt_keeps_the_turn_and_exits_130() -> None:
         assert process.returncode == 130
     (info,) = SessionStore().latest()
     assert (info.opening, info.length) == ("from a pipe", 4)
+
+
+def test_a_key_or_header_with_a_line_break_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "a\nb")
+    with running(FakeOpenAIServer([])) as server:
+        with pytest.raises(ConfigError, match=r"^model\.api_key_env: the key in MY_KEY holds a line break"):
+            chat(server, "-c", "model.api_key_env=MY_KEY", "Hello")
+        with pytest.raises(ConfigError, match=r"^model\.headers: 'X' holds a line break"):
+            chat(server, "-c", 'model.headers={X: "a\\nb"}', "Hello")

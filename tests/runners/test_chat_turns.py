@@ -154,6 +154,30 @@ def test_without_a_turn_there_is_nothing_to_judge(home: Path, capsys: pytest.Cap
     assert [episode.status for episode in episodes(home)] == ["errored"]
 
 
+def test_a_retry_that_fails_once_still_makes_a_pair(home: Path, tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(["Bad.", DOWN, "Better."])) as server:
+        fields = {"model.base_url": server.base_url, "model.name": "fake", "model.max_retries": 0}
+        options = [part for key, value in fields.items() for part in ("-c", f"{key}={value}")]
+        person = Person([sys.executable, "-m", "hermes_lab", "chat", *options, *CONSENT], tmp_path)
+        try:
+            person.sees("/help lists the commands")
+            for line, told in (("q", "Bad."), ("/retry", "turn discarded"), ("/retry", "Better.")):
+                person.types(line)
+                person.sees_new(re.compile(re.escape(told)), line)
+        finally:
+            person.leave()
+    (row,) = export(home, "preference")[0]
+    assert [message["content"] for message in row["chosen"]] == ["Better."]  # type: ignore[attr-defined]
+
+
+def test_a_retried_literal_message_loads_no_skill(home: Path) -> None:
+    (home / "skills" / "tidy").mkdir(parents=True)
+    (home / "skills" / "tidy" / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies.\n---\n\nSort.\n")
+    server = chatted(["One.", "Two."], "//tidy now", "/retry")
+    assert [request["messages"][-1]["content"] for request in server.requests] == ["/tidy now"] * 2
+    assert len(export(home, "preference")[0]) == 1
+
+
 def test_retry_makes_a_preference_pair_with_the_same_prompt(home: Path) -> None:
     chatted(["Hello.", "Bad.", "Better."], "Hi", "Tell me.", "/retry")
     _, rejected, chosen = episodes(home)
@@ -231,6 +255,92 @@ def test_nothing_is_exported_without_consent(home: Path, format: str, capsys: py
     assert len(export(home, format, "--consent")[0]) == (2 if format in ("openai", "hermes") else 1)
 
 
+def test_a_turn_that_holds_words_without_consent_has_none_either(home: Path) -> None:
+    chatted(["One."], "PRIVATE", options=())
+    chatted(["Two."], "two", "/good")
+    assert [episode.task.metadata["consent"] for episode in episodes(home)] == [False, False]
+    assert export(home, "openai")[0] == []
+    assert select_rows([home / "chats"]).rows == []
+    chatted(["Three."], "/undo 2", "three")
+    assert len(export(home, "openai")[0]) == 1  # nothing private is left in the conversation
+
+
+def test_a_turn_before_which_one_was_not_recorded_has_no_consent(home: Path) -> None:
+    chatted(["One."], "one", options=("-c", "chat.record=false"))
+    chatted(["Two."], "two")
+    assert export(home, "openai")[0] == []
+
+
+def test_a_turn_that_is_not_in_the_log_is_not_judged_in_anothers_name(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chatted(["Old."], "q")
+    chatted(["New."], "/retry", options=("-c", "chat.record=false"))
+    chatted([], "/good")
+    assert "no turn to judge" in capsys.readouterr().err
+    assert [episode.success for episode in episodes(home)] == [None]
+
+
+def test_two_chats_in_one_session_replace_no_turn_of_each_other(home: Path, tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(["One.", DOWN, "Two."])) as server:
+        fields = {"model.base_url": server.base_url, "model.name": "fake", "model.max_retries": 0}
+        options = [part for key, value in fields.items() for part in ("-c", f"{key}={value}")]
+        person = Person([sys.executable, "-m", "hermes_lab", "chat", "--session", "s", *options], tmp_path)
+        try:
+            person.sees("/help lists the commands")
+            person.types("one")
+            person.sees_new(re.compile("One\\."), "one")
+            say(server, "fails beside it")
+            person.types("two")
+            person.sees_new(re.compile("Two\\."), "two")
+            person.types("/good")
+            person.sees_new(re.compile("recorded as good"), "/good")
+        finally:
+            person.leave()
+    assert [(e.sample, e.prompt, e.success) for e in episodes(home)] == [
+        (0, "one", None),
+        (1, "fails beside it", None),
+        (2, "two", True),
+    ]
+
+
+def test_a_session_that_another_chat_cut_does_not_go_on(home: Path, tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(["One.", "Other.", "Two."])) as server:
+        fields = {"model.base_url": server.base_url, "model.name": "fake", "model.max_retries": 0}
+        options = [part for key, value in fields.items() for part in ("-c", f"{key}={value}")]
+        person = Person([sys.executable, "-m", "hermes_lab", "chat", "--session", "s", *options], tmp_path)
+        try:
+            person.sees("/help lists the commands")
+            person.types("one")
+            person.sees_new(re.compile("One\\."), "one")
+            say(server, "/undo")
+            say(server, "other")  # as many messages as before
+            person.types("two")
+            person.sees_new(re.compile("it went on in another process"), "two")
+        finally:
+            person.leave()
+    assert [e.prompt for e in episodes(home)] == ["one", "other"]
+
+
+def test_undo_takes_back_every_try_of_a_turn(home: Path) -> None:
+    chatted(["First.", "Second."], "q", "/retry", "/undo")
+    assert export(home, "openai")[0] == []
+
+
+def test_a_line_of_the_log_that_cannot_be_read_loses_no_answer(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chatted(["One."], "one")
+    next((home / "chats" / "episodes").iterdir()).write_text("no episode\n")
+    chatted(["Two."], "two")
+    out, err = capsys.readouterr()
+    assert out == "One.\nTwo.\n"
+    assert "this turn is not in the log of turns: " in err
+
+
+def test_a_message_for_the_queue_is_sent_as_a_prompt_too(home: Path) -> None:
+    server = chatted(["Hello."], "/queue hi")
+    assert server.requests[-1]["messages"][-1]["content"] == "hi"
+
+
 def test_training_without_consent_refuses_too(home: Path) -> None:
     chatted(["One.", "Two."], "Hi", "/good", "/retry", options=())
     assert select_rows([home / "chats"]).rows == []
@@ -265,6 +375,12 @@ def test_a_secret_in_a_message_a_call_or_a_result_keeps_the_turn_from_export(
         ("-----BEGIN OPENSSH PRIVATE KEY-----", "Private Key"),
         ("postgresql://admin:s3cr3tpw@db:5432/x", "Basic Auth Credentials"),
         ("password: correcthorse", "password"),
+        ("DB_PASSWORD=hunter22xyz", "password"),
+        ("export MY_API_KEY=abcdef1234567", "password"),
+        ("aws_secret_access_key = wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY", "password"),
+        ("client_secret=abcdef1234567", "password"),
+        ("sk-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV", "API key"),
+        ("npm_abcdefghijklmnopqrstuvwxyz0123456789", "npm token"),
         ('"api_key": "0123456789abcdef"', "password"),
         ("Authorization: Bearer abcdefghijklmnop0123", "bearer token"),
         (
@@ -291,6 +407,20 @@ def test_secrets_are_found_by_their_form(text: str, kind: str) -> None:
 )
 def test_ordinary_text_is_no_secret(text: str) -> None:
     assert not secrets_in([text], {"HOME": "/root", "TOKENIZERS_PARALLELISM": "false"})
+
+
+def test_values_of_variables_are_found_by_their_names() -> None:
+    variables = {"DB_PASS": "one-secret", "GH_PAT": "two-secret", "MYSQL_PWD": "three-secret", "PATH": "/usr/bin:/bin"}
+    text = "one-secret two-secret three-secret /usr/bin:/bin"
+    assert secrets_in([text], variables) == ["value of DB_PASS", "value of GH_PAT", "value of MYSQL_PWD"]
+
+
+def test_a_secret_is_found_as_a_key_and_in_json_within_a_text(home: Path) -> None:
+    key = "sk-proj-abc123DEF456ghi789JKL012mno345PQR"
+    call = Reply(tool_calls=[function_call("c", "terminal", {key: "x"})])
+    chatted([call, "Done."], "/new", "One.")
+    chatted(["Done."], "/new", 'Here: {"k": "' + key.replace("-", "\\u002d") + '"}')
+    assert export(home, "openai")[0] == []
 
 
 def test_every_command_that_reads_runs_reads_chats(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

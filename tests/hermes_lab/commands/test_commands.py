@@ -87,3 +87,8 @@ def test_a_command_without_arguments_refuses_them() -> None:
     found = Registry("terminal").read("/retry now", ())
     assert isinstance(found, Unknown)
     assert found.told == "/retry takes no arguments, so nothing was done; //retry sends the line as text"
+
+
+@pytest.mark.parametrize("line", ["/good!", "/undo.", "/hlep: x"])
+def test_a_command_with_a_typing_mistake_is_not_sent(line: str) -> None:
+    assert isinstance(Registry("terminal").read(line, ()), Unknown)

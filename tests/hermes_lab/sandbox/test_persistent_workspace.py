@@ -105,13 +105,20 @@ async def test_whatever_the_agent_leaves_belongs_to_the_person(backend: Backend,
 
 
 async def test_two_chats_do_not_share_a_folder(tmp_path: Path) -> None:
-    config = SandboxConfig(workspace=str(tmp_path / "data"))
+    config = SandboxConfig(workspace=str(tmp_path / "work" / "data"))
     async with open_workspace(config, tmp_path / "home"):
         with pytest.raises(ConfigError, match=r"another chat works in .*data"):
             async with open_workspace(config, tmp_path / "home"):
                 pass
+        for other in (tmp_path / "work" / "data" / "below", tmp_path / "work" / "data", tmp_path / "work"):
+            with pytest.raises(ConfigError, match="another chat works in"):
+                async with open_workspace(SandboxConfig(workspace=str(other)), tmp_path / "elsewhere" / "home"):
+                    pass
+        (tmp_path / "beside").mkdir()
+        async with open_workspace(SandboxConfig(workspace=str(tmp_path / "beside")), tmp_path / "home"):
+            pass
     async with open_workspace(config, tmp_path / "home") as again:
-        assert again == tmp_path / "data"
+        assert again == tmp_path / "work" / "data"
 
 
 @pytest.mark.parametrize(
@@ -122,6 +129,7 @@ async def test_two_chats_do_not_share_a_folder(tmp_path: Path) -> None:
         ("/etc/ssh", "belongs to the system"),
         ("~", "is your home folder"),
         ("~/.ssh", "holds settings"),
+        ("~nosuch/work", "Could not determine home directory"),
         ("{home}", "belongs to the Hermes home"),
         ("{home}/..", "belongs to the Hermes home"),
         ("{home}/skills/one", "belongs to the Hermes home"),
