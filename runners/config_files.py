@@ -10,7 +10,8 @@ from hermes_lab.config.home import HomeConfig
 from hermes_lab.config.home_file import FILE, problems_in_home
 from hermes_lab.config.paths import Problem
 from hermes_lab.config.problems import find_problems
-from hermes_lab.config.schema import RunConfig, Section
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.section import Section
 from hermes_lab.config.sources import Merged, origin_of, resolve
 from hermes_lab.errors import ConfigError
 from hermes_lab.sessions import hermes_home

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tasks.family import Action
 from hermes_lab.tools.registry import ToolContext

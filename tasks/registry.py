@@ -13,7 +13,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
-from hermes_lab.config.schema import SandboxConfig, SuiteConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.protocols import Suite
 from hermes_lab.tasks import open_ended

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from hermes_lab.config.schema import RunConfig, Section
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.section import Section
 from hermes_lab.config.sources import load_config, load_section
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.lock import (

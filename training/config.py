@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 from pydantic import Field, field_validator
 
 from hermes_lab.config.paths import InputPath, NameOrPath, OutputPath
-from hermes_lab.config.schema import Section
+from hermes_lab.config.section import Section
 from hermes_lab.config.sources import load_section, read_values
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.attempts import Given, locked_fields, refusal

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, ValidationInfo, field_validator
 
-from hermes_lab.config.schema import Section
+from hermes_lab.config.section import Section
 from hermes_lab.config.sources import load_section
 from hermes_lab.config.units import Unit
 from hermes_lab.errors import ConfigError

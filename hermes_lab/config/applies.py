@@ -105,7 +105,12 @@ RULES = (
             *(f"skills.{name}" for name in ("max_listed", "update_similarity", "heal_attempts")),
         ),
     ),
-    Rule("sandbox.backend", ("docker",), ("sandbox.image",)),
+    Rule(
+        "sandbox.backend",
+        ("docker", "apptainer", "modal", "daytona"),
+        ("sandbox.image", "sandbox.volumes", "sandbox.gpu"),
+    ),
+    *(Rule("sandbox.backend", (name,), (f"sandbox.{name}",)) for name in ("ssh", "modal", "daytona")),
     Rule("sandbox.backend", ("local",), ("sandbox.allow_local",)),
     Rule("memory.vectors", ("sqlite", "postgres"), ("memory.top_k", "memory.half_life_days", "memory.relevance")),
     Rule("memory.vectors", ("postgres",), ("memory.url_env",)),

@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo, available_timezones
 from pydantic import Field, ValidationInfo, field_validator
 
 from hermes_lab.config.personalities import NONE, PRESETS
-from hermes_lab.config.schema import RunConfig, Section
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.section import Section
 
 Verbosity = Literal["off", "new", "all", "verbose"]
 """Which tool calls are shown. `off`: none. `new`: a call where the tool differs from the one before. `all`: every call,

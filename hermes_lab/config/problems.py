@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from hermes_lab.config.applies import ignored_fields
 from hermes_lab.config.paths import Problem
-from hermes_lab.config.schema import RunConfig, Section
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.section import Section
 from hermes_lab.config.sources import Merged, problems_of
 from hermes_lab.errors import ConfigError
 

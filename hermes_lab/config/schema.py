@@ -6,19 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from hermes_lab.config.paths import InputPath, LibraryPath, ModelName, NameOrPath, OutputPath
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.section import Section
 from hermes_lab.config.units import Unit
 from hermes_lab.types.trajectory import ToolFormat
-
-
-class Section(BaseModel):
-    """Frozen. An unknown field is an error, so that a typo cannot fall back to a default."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, coerce_numbers_to_str=True, allow_inf_nan=False
-    )
 
 
 class SamplingConfig(Section):
@@ -251,31 +245,6 @@ class AgentConfig(Section):
                     "`review` has no effect without `program`; the lab's own loop follows skills.review_every"
                 )
         return self
-
-
-class SandboxConfig(Section):
-    """The isolation and limits of an episode."""
-
-    backend: Literal["bubblewrap", "docker", "local"] = "bubblewrap"
-    """How commands are isolated. `local` does not isolate, and requires `allow_local`."""
-    allow_local: bool = False
-    """Allow `backend: local` to run the agent's commands as your user, with access to your files and network."""
-    image: str = "python:3.11-slim"
-    """docker only: a local image with bash and setpriv; it is never pulled."""
-    timeout: Annotated[float, Field(gt=0), Unit("seconds")] = 180.0
-    """Default timeout of a command, in seconds."""
-    memory_mb: Annotated[int, Field(ge=16), Unit("MB")] = 1024
-    """Maximum address space per process, and maximum resident memory of all processes of an episode together."""
-    processes: Annotated[int, Field(gt=0)] = 128
-    """Maximum number of simultaneous processes."""
-    file_mb: Annotated[int, Field(gt=0), Unit("MB")] = 256
-    """Maximum size of a file written by a command."""
-    disk_mb: Annotated[int, Field(gt=0), Unit("MB")] = 1024
-    """Maximum size of the whole workspace."""
-    workspace: OutputPath = ""
-    """Chats only: a folder of this machine to work in, which stays; empty: a new folder, deleted at the end."""
-    output_chars: Annotated[int, Field(gt=0), Unit("characters")] = 50_000
-    """Maximum characters of a command's output shown to the model; longer output is cut in the middle."""
 
 
 class SkillsConfig(Section):
@@ -721,7 +690,7 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
     "agent": {"max_repeats": None, "program": "", "review": "auto", "settings": {}, "carry_state": False},
     "learning": {"stop": {"when": "never"}},
     "skills": {"inline_shell": "isolated"},
-    "sandbox": {"workspace": ""},
+    "sandbox": {"workspace": "", "volumes": [], "gpu": "", "ssh": {"isolation": "bubblewrap"}},
 }
 """Fields added since digests were introduced, with the value that gives the old behaviour."""
 
@@ -744,7 +713,7 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
         "agent": _as_before("agent", _without(content["agent"], "at")),
         "learning": _as_before("learning", _without(content["learning"], "expect")),
         "skills": _as_before("skills", _without(content["skills"], "sources", "bundled")),
-        "sandbox": _as_before("sandbox", content["sandbox"]),
+        "sandbox": _decisive_sandbox(content["sandbox"]),
         "web": _without(content.get("web", {}), *_REACHING),
         "run": _without(
             content["run"], "out", "concurrency", "executor", "processes", "ray", "keep_workspaces", "workspace_mb"
@@ -757,6 +726,14 @@ def _decisive_model(model: dict[str, Any]) -> dict[str, Any]:
         "server": _without(model["server"], "port", "startup_seconds")
     }
     return rows | {name: _as_before(name, model[name]) for name in ("sampling", "price")}
+
+
+def _decisive_sandbox(sandbox: dict[str, Any]) -> dict[str, Any]:
+    """Without where the machine or service is, and what is only required of it."""
+    rows = _without(sandbox, "require", "modal", "daytona")
+    if ssh := sandbox.get("ssh"):
+        rows["ssh"] = {"isolation": ssh["isolation"]}
+    return _as_before("sandbox", rows)
 
 
 def _without(section: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from pydantic_core import ErrorDetails
 from hermes_lab.config.applies import check_applies
 from hermes_lab.config.masking import HIDDEN, is_secret
 from hermes_lab.config.paths import Origin, PathField, PathResolver, Problem
-from hermes_lab.config.schema import RunConfig, Section
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.section import Section
 from hermes_lab.config.yaml_files import Document, Plain, as_written, read_yaml
 from hermes_lab.errors import ConfigError
 

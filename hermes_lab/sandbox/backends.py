@@ -1,6 +1,8 @@
-"""The sandbox of the configured backend."""
+"""The sandbox of the configured backend, and the promises that it does not keep."""
 
-from hermes_lab.config.schema import SandboxConfig
+from collections.abc import Mapping
+
+from hermes_lab.config.sandboxes import Promise, SandboxConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
@@ -10,23 +12,28 @@ from hermes_lab.types import Root
 def open_sandbox(config: SandboxConfig, extras: Extras = NOTHING_MORE, *, root: Root | None = None) -> Sandbox:
     """The sandbox of `config.backend`, with `extras`; it starts when entered. `root` is that of the task.
 
-    Raises `ConfigError` for `local` without `allow_local`, or with a `root`.
+    Raises `ConfigError` for a promise in `config.require` that the backend does not keep, for `local` without
+    `allow_local`, and for a `root` where the backend has none.
     """
+    check_required(config)
     if root is not None:
         config = stricter(config, root)
         if config.backend == "local":
             raise ConfigError("sandbox.backend: local has no system for a task to change; use bubblewrap or docker")
-    if config.backend == "docker":
-        from hermes_lab.sandbox.docker import DockerSandbox
+    match config.backend:
+        case "docker":
+            from hermes_lab.sandbox.docker import DockerSandbox
 
-        return DockerSandbox(config, extras, root)
-    if config.backend == "local":
-        from hermes_lab.sandbox.local import LocalSandbox
+            return DockerSandbox(config, extras, root)
+        case "local":
+            from hermes_lab.sandbox.local import LocalSandbox
 
-        return LocalSandbox(config, extras)
-    from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
+            return LocalSandbox(config, extras)
+        case "bubblewrap":
+            from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
 
-    return BubblewrapSandbox(config, extras, root)
+            return BubblewrapSandbox(config, extras, root)
+    raise ConfigError(f"sandbox.backend: {config.backend} is not supported yet")
 
 
 def stricter(config: SandboxConfig, root: Root) -> SandboxConfig:
@@ -38,10 +45,22 @@ def stricter(config: SandboxConfig, root: Root) -> SandboxConfig:
     return config.model_copy(update=limits | ({"image": root.image} if root.image else {}))
 
 
-def missing_guarantees(config: SandboxConfig) -> tuple[str, ...]:
-    """The sandbox guarantees that `config.backend` does not provide, one line each, for a warning before a run."""
+def unkept(config: SandboxConfig) -> Mapping[Promise, str]:
+    """The promises that `config.backend` does not keep, as it is configured, each with what may happen."""
     if config.backend == "local":
-        from hermes_lab.sandbox.local import MISSING_GUARANTEES
+        from hermes_lab.sandbox.local import UNKEPT
 
-        return MISSING_GUARANTEES
-    return ()
+        return UNKEPT
+    return {}
+
+
+def check_required(config: SandboxConfig) -> None:
+    """Raises `ConfigError` for the first promise in `config.require` that the backend does not keep."""
+    for promise, why in unkept(config).items():
+        if promise in config.require:
+            raise ConfigError(f"sandbox.require: sandbox.backend={config.backend} does not keep {promise}: {why}")
+
+
+def missing_guarantees(config: SandboxConfig) -> tuple[str, ...]:
+    """What `unkept` says, one line each, for a warning before a run."""
+    return tuple(dict.fromkeys(unkept(config).values()))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Self
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.sandbox import launch
 from hermes_lab.sandbox.descendants import descendants

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import anyio
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import Promise, SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
 from hermes_lab.sandbox.network import listen_here
@@ -17,13 +17,17 @@ from hermes_lab.sandbox.piped import PipedSandbox, gone
 from hermes_lab.sandbox.shell import session
 from hermes_lab.sandbox.spawn import Piped, spawn
 
-MISSING_GUARANTEES = (
-    "no isolation: the agent's commands run as your user, with access to your files, processes and the network",
-    "a process that clears its environment (env -i) outlives the episode and escapes all limits",
-    "if the harness is killed with SIGKILL, the agent's processes keep running",
-    "no limit on the number of processes, and /tmp is shared with the machine",
-)
-"""The guarantees that `local` does not provide."""
+_ESCAPES = "a process that clears its environment (env -i) outlives the episode and escapes all limits"
+UNKEPT: Mapping[Promise, str] = {
+    "isolation": "no isolation: the agent's commands run as your user, with access to your files, processes and the "
+    "network",
+    "no_network": "commands have the network of this machine",
+    "memory": _ESCAPES,
+    "disk": _ESCAPES,
+    "processes": "no limit on the number of processes, and /tmp is shared with the machine",
+    "no_orphans": "if the harness is killed with SIGKILL, the agent's processes keep running",
+}
+"""The promises that `local` does not keep."""
 
 _MARK = "HERMES_LAB_SESSION"
 _KEPT = ("PATH", "LANG", "LC_ALL", "USER", "LOGNAME", "TMPDIR", "VIRTUAL_ENV")

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.sandbox.folders import EpisodeFolders
 
 _PERIOD = 0.25  # seconds

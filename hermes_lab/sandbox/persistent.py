@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.sandbox.launch import owner
 from hermes_lab.sandbox.meter import TOO_DEEP, workspace_bytes

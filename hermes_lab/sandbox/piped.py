@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 from anyio.lowlevel import RunVar
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox import launch
 from hermes_lab.sandbox.extras import NOTHING_MORE, Extras

@@ -2,7 +2,7 @@
 
 import socket
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox.backends import open_sandbox

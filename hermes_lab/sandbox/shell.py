@@ -4,7 +4,7 @@ import functools
 import os
 from pathlib import Path
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError
 
 _BASH = "/bin/bash"

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 import anyio
 import anyio.to_thread
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError, ToolError
 from hermes_lab.protocols import ExecResult
 from hermes_lab.sandbox import launch, meter

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills import waiting

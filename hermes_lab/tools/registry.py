@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import hermes_lab.tools
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tools.schema import Declaration, Profile, declare, related

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import anyio
 import typer
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError, HermesLabError, SandboxError
 from hermes_lab.models import weights
 from hermes_lab.runners.commands import options

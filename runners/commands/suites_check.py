@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from hermes_lab.analysis.stats.intervals import wilson
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.protocols import Suite

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from hermes_lab.config.paths import OutputPath, Source
-from hermes_lab.config.schema import Section
+from hermes_lab.config.section import Section
 from hermes_lab.config.sources import load_section
 from hermes_lab.errors import ConfigError
 

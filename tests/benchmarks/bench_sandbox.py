@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import launch, open_sandbox
 from hermes_lab.sandbox.spawn import Piped

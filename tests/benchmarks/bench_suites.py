@@ -15,7 +15,7 @@ from collections.abc import Callable
 import anyio
 import msgspec
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.protocols import ExecResult, Workspace
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.sandbox import open_sandbox

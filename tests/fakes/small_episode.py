@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from hermes_lab.agent.loop import Agent
-from hermes_lab.config.schema import AgentConfig, SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import AgentConfig
 from hermes_lab.protocols import ModelClient
 from hermes_lab.tools.given import given_tool
 from hermes_lab.tools.registry import ToolContext

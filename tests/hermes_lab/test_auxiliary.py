@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from hermes_lab.agent.loop import Agent, Summariser, cost_of
-from hermes_lab.config.schema import AgentConfig, ModelConfig, PriceConfig, RunConfig, SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import AgentConfig, ModelConfig, PriceConfig, RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import open_auxiliary

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_lab.agent.loop import Agent
-from hermes_lab.config.schema import AgentConfig, SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import AgentConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.sandbox import open_sandbox

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from hermes_lab.config.applies import RULES
-from hermes_lab.config.schema import JudgeConfig, ModelConfig, RunConfig, Section
+from hermes_lab.config.schema import JudgeConfig, ModelConfig, RunConfig
+from hermes_lab.config.section import Section
 from hermes_lab.config.sources import absolute_paths, load_config, load_section, read_values
 from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
 from hermes_lab.errors import ConfigError

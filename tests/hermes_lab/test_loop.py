@@ -7,7 +7,8 @@ import pytest
 
 from hermes_lab.agent.loop import Agent
 from hermes_lab.agent.review import REVIEW_REQUEST, REVIEW_TOOLS
-from hermes_lab.config.schema import AgentConfig, PriceConfig, SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import AgentConfig, PriceConfig
 from hermes_lab.errors import ContextFull, ModelError, ToolError
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import ModelClient, Sandbox

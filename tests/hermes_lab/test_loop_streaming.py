@@ -9,7 +9,8 @@ from fakes.openai_server import FakeOpenAIServer, Reply, function_call
 from fakes.small_episode import SCHEMA, Sum
 
 from hermes_lab.agent.loop import Agent
-from hermes_lab.config.schema import AgentConfig, ModelConfig, SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import AgentConfig, ModelConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models import endpoint
 from hermes_lab.models.remote import open_endpoints

@@ -6,7 +6,7 @@ from itertools import chain, combinations
 import pytest
 
 from hermes_lab.agent.prompt import Profile, system_prompt
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills import format as skill_format
 from hermes_lab.tools.registry import ToolContext, known_tools

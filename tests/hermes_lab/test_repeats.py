@@ -10,7 +10,8 @@ from fakes.episodes import record
 
 from hermes_lab.agent.loop import Agent
 from hermes_lab.agent.repeats import DEFAULT_MAX_REPEATS, Repeats
-from hermes_lab.config.schema import AgentConfig, RunConfig, SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import AgentConfig, RunConfig
 from hermes_lab.models.replay import ReplayModel
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import ModelClient, Sandbox

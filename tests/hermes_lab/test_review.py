@@ -10,7 +10,8 @@ import pytest
 
 from hermes_lab.agent.loop import Agent
 from hermes_lab.agent.review import REFINE, REVIEW_REQUEST, REVIEW_TOOLS, due, request, review
-from hermes_lab.config.schema import AgentConfig, MemoryConfig, SandboxConfig, SkillsConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import AgentConfig, MemoryConfig, SkillsConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.memory.notes import Notes, NotesSession
 from hermes_lab.models.scripted import ScriptedModel

@@ -3,7 +3,7 @@
 import pytest
 
 from hermes_lab.agent.prompt import Profile, system_prompt
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.models.weights import resolve
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.library import Library

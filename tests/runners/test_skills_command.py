@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fakes.episodes import episode, write_run
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.runners.cli import app
 from hermes_lab.runners.engine.libraries import load_initial_library

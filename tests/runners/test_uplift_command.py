@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from hermes_lab.analysis.skill_effects.capture import captures
 from hermes_lab.analysis.skill_effects.leaks import literals
-from hermes_lab.config.schema import SandboxConfig, SuiteConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_key

@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from hermes_lab.analysis.skill_effects.leaks import Answer, scan, secrets
-from hermes_lab.config.schema import SandboxConfig, SuiteConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.format import parse, render
 from hermes_lab.tasks.answers import answer_key

@@ -15,7 +15,8 @@ from fakes.adapters import card_of, make_adapter, write_adapter
 from fakes.openai_server import FakeOpenAIServer
 
 from hermes_lab.agent.loop import Agent
-from hermes_lab.config.schema import AgentConfig, RunConfig, SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import AgentConfig, RunConfig
 from hermes_lab.manifest import RunManifest
 from hermes_lab.models.cards import read_card
 from hermes_lab.models.scripted import ScriptedModel

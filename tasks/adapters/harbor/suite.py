@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError, VerifierError
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.adapters.harbor.folder import HarborTask, read_task, task_folders

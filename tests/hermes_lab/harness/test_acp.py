@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ProgramError
 from hermes_lab.harness.acp import AcpConversation
 from hermes_lab.protocols import Sandbox

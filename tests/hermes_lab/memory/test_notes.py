@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lab.config.schema import MemoryConfig, SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import MemoryConfig
 from hermes_lab.errors import ToolError
 from hermes_lab.memory.notes import Notes, NotesEdit, NotesSession, merge_notes, parse_file, render_file
 from hermes_lab.memory.scan import scan

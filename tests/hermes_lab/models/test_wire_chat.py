@@ -9,7 +9,8 @@ import pytest
 from fakes.mutate import mutated
 
 from hermes_lab.agent.loop import Agent
-from hermes_lab.config.schema import AgentConfig, ModelConfig, SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import AgentConfig, ModelConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models.advice import advice
 from hermes_lab.models.finish import ENDINGS, ending_of

@@ -7,7 +7,7 @@ import pytest
 from docker_fixture import needed_config
 from fakes import processes
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.sandbox.archive import TooLarge, pack, unpack

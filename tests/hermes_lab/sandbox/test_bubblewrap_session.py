@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError, ToolError
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
@@ -140,7 +140,7 @@ async def test_the_death_of_the_harness_ends_the_sandbox(
 ) -> None:
     script = """
         import anyio, os
-        from hermes_lab.config.schema import SandboxConfig
+        from hermes_lab.config.sandboxes import SandboxConfig
         from hermes_lab.sandbox import open_sandbox
         async def main():
             async with open_sandbox(SandboxConfig()) as sandbox:

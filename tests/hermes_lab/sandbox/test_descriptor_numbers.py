@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
 
 pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from docker_fixture import needed_config
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox.docker import DockerSandbox
 from hermes_lab.sandbox.docker_engine import OWNER_LABEL, describe, engine
@@ -40,7 +40,7 @@ HARNESS = """
 AS_AN_ORDINARY_USER = """
     import os, sys, anyio, anyio._backends._asyncio, docker, encodings.idna, subprocess
     from hermes_lab.sandbox import docker as backend
-    from hermes_lab.config.schema import SandboxConfig
+    from hermes_lab.config.sandboxes import SandboxConfig
     backend._script()  # read while we may: a checkout need not be open to others
     group = os.stat(os.environ["DOCKER_HOST"].removeprefix("unix://")).st_gid
     os.setgroups([group]); os.setgid(4242); os.setuid(4242)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from docker_fixture import needed_config
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ToolError
 from hermes_lab.sandbox import docker_engine
 from hermes_lab.sandbox.docker import DockerSandbox

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from docker_fixture import needed_config
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError, ToolError
 from hermes_lab.sandbox.docker import DockerSandbox
 from hermes_lab.sandbox.docker_engine import engine

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError, ToolError
 from hermes_lab.protocols import Process, Sandbox
 from hermes_lab.sandbox import launch, open_sandbox, workspace
@@ -363,7 +363,7 @@ async def test_nothing_but_the_port_can_be_reached(backend: Any, marker: str) ->
 
 AS_AN_ORDINARY_USER = """
 import os, sys, anyio, anyio._backends._asyncio, asyncio
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox import bubblewrap, open_sandbox, shell
 from hermes_lab.sandbox.extras import Extras
@@ -482,7 +482,7 @@ async def test_a_home_counts_to_the_disk_and_the_message_says_so(backend: Any, m
 async def test_a_killed_harness_leaves_no_program(marker: str, is_running: IsRunning, eventually: Eventually) -> None:
     script = f"""
         import anyio
-        from hermes_lab.config.schema import SandboxConfig
+        from hermes_lab.config.sandboxes import SandboxConfig
         from hermes_lab.sandbox import open_sandbox
         from hermes_lab.sandbox.extras import Extras
         async def main():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.sandbox import folders, launch, open_sandbox, spawn
 
 HARNESS = """

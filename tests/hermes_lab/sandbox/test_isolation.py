@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
 from hermes_lab.sandbox.seccomp import seccomp_filter

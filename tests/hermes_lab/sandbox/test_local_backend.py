@@ -4,7 +4,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
 

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ToolError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import meter, open_sandbox

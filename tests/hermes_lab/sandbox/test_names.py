@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import open_sandbox
 

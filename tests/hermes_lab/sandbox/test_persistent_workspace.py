@@ -11,7 +11,8 @@ import pytest
 from conftest import Backend
 
 from hermes_lab.config.home_file import load_home_config
-from hermes_lab.config.schema import RunConfig, SandboxConfig, config_digest
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.sandbox import open_sandbox
@@ -151,7 +152,7 @@ async def test_after_a_kill_the_next_chat_gives_the_files_back(tmp_path: Path) -
     script = f"""
         import os, signal, anyio
         from pathlib import Path
-        from hermes_lab.config.schema import SandboxConfig
+        from hermes_lab.config.sandboxes import SandboxConfig
         from hermes_lab.sandbox.persistent import open_workspace
         async def main():
             async with open_workspace(SandboxConfig(workspace="{tmp_path}/data"), Path("{tmp_path}/home")):

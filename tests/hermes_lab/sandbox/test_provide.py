@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ToolError
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox

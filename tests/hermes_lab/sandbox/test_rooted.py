@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from docker_fixture import needed_config
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError, ToolError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import open_sandbox

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import pytest
 
 from hermes_lab.agent.loop import Agent
-from hermes_lab.config.schema import AgentConfig, SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import AgentConfig
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox import open_sandbox

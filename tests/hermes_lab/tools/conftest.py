@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tools.registry import ToolContext
 from hermes_lab.tools.toolbox import Toolbox

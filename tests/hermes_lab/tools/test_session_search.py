@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ContextFull, ModelError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sessions import SessionKey, SessionStore, summary

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tools.registry import Tool, ToolContext, known_tools, tool
 from hermes_lab.tools.schema import InCompact, Profile, When, related

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from hermes_lab.config.schema import SandboxConfig, WebConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import WebConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tools.registry import ToolContext

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from harbor_shapes import by_status, write_task
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tasks.adapters.harbor.check import check_tasks
 from hermes_lab.tasks.adapters.harbor.machine import SYSTEM_PYTHON

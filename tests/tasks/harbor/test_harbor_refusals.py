@@ -7,7 +7,8 @@ import pytest
 from fakes.command import lab as command
 from harbor_shapes import write_task
 
-from hermes_lab.config.schema import SandboxConfig, SuiteConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.adapters.harbor.machine import IMAGE_PYTHON

@@ -10,7 +10,8 @@ from fakes.program import install
 from harbor_shapes import REWARD, passes, write_all, write_task
 
 import hermes_lab as lab
-from hermes_lab.config.schema import RunConfig, SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.harness.programs import find_program
 from hermes_lab.harness.worker import limited

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from harbor_shapes import ERRORED, write_all, write_task
 
-from hermes_lab.config.schema import SandboxConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.rollout import sandbox_of
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tasks.adapters.harbor.check import CheckedTask, check_tasks

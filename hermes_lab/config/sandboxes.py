@@ -1,0 +1,99 @@
+"""The configuration of sandboxes: the backend, its limits, and where it runs."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hermes_lab.config.paths import OutputPath
+from hermes_lab.config.section import Section
+from hermes_lab.config.units import Unit
+
+BackendName = Literal["bubblewrap", "docker", "local", "ssh", "apptainer", "modal", "daytona"]
+Promise = Literal["isolation", "no_network", "memory", "processes", "file_size", "disk", "no_orphans"]
+"""What a backend may keep: see docs/backends.md."""
+
+
+class SshConfig(Section):
+    """A machine reached by ssh, on which the sandboxes run."""
+
+    host: str = ""
+    """The machine. Its host key must be known."""
+    user: str = ""
+    """The user there; empty: the name of your user here."""
+    port: Annotated[int, Field(ge=1, le=65535)] = 22
+    """The port of its ssh server."""
+    key_file: str = ""
+    """Your private key; empty: the ssh agent, then the default keys in ~/.ssh."""
+    known_hosts: str = ""
+    """The file of known host keys; empty: ~/.ssh/known_hosts."""
+    isolation: Literal["bubblewrap", "none"] = "bubblewrap"
+    """How commands are isolated there. `none`: they run as that user, with the files and network of that machine."""
+    python: str = "python3"
+    """Python 3.11 or newer on that machine, which runs the other end. Nothing is installed there."""
+
+
+class ModalConfig(Section):
+    """Sandboxes at Modal, with the account of `modal token`."""
+
+    app: str = "hermes-lab"
+    """The app that the sandboxes belong to; it is created if it is missing."""
+    environment: str = ""
+    """The environment of the workspace; empty: its default."""
+    max_seconds: Annotated[int, Field(gt=0, le=86_400), Unit("seconds")] = 3600
+    """Seconds after which Modal ends a sandbox, whatever happened here."""
+
+
+class DaytonaConfig(Section):
+    """Sandboxes at Daytona."""
+
+    api_url: str = "https://app.daytona.io/api"
+    """The API. Your own Daytona has another."""
+    api_key_env: str = "DAYTONA_API_KEY"
+    """The environment variable with the key."""
+    target: str = ""
+    """The region; empty: the organisation's default."""
+    snapshot: str = ""
+    """The snapshot that sandboxes are made of, in place of an image; empty: `sandbox.image`."""
+    max_seconds: Annotated[int, Field(gt=0, le=86_400), Unit("seconds")] = 3600
+    """Seconds without activity after which Daytona deletes a sandbox."""
+
+
+class SandboxConfig(Section):
+    """The isolation and limits of an episode."""
+
+    backend: BackendName = "bubblewrap"
+    """Where commands run, and how they are isolated (docs/backends.md). `local` does not isolate, and requires
+    `allow_local`."""
+    require: tuple[Promise, ...] = ()
+    """Promises without which no run starts; others that a backend does not keep are named in a warning."""
+    allow_local: bool = False
+    """Allow `backend: local` to run the agent's commands as your user, with access to your files and network."""
+    image: str = "python:3.11-slim"
+    """docker: a local image with bash and setpriv, never pulled. apptainer: a .sif file, a sandbox folder or a
+    reference such as docker://python:3.11-slim. modal and daytona: an image of a registry."""
+    volumes: tuple[str, ...] = ()
+    """Folders that every sandbox has, too: SOURCE:TARGET, or SOURCE:TARGET:ro for one that commands cannot change. The
+    source is a folder of this machine; with modal and daytona, the name of a volume there."""
+    gpu: str = ""
+    """GPUs for commands; empty: none. docker: `all`, a number, or device ids such as 0,1. apptainer: `nvidia` or
+    `rocm`. modal: a type such as T4 or A100:2. daytona: a number."""
+    timeout: Annotated[float, Field(gt=0), Unit("seconds")] = 180.0
+    """Default timeout of a command, in seconds."""
+    memory_mb: Annotated[int, Field(ge=16), Unit("MB")] = 1024
+    """Maximum address space per process, and maximum resident memory of all processes of an episode together."""
+    processes: Annotated[int, Field(gt=0)] = 128
+    """Maximum number of simultaneous processes."""
+    file_mb: Annotated[int, Field(gt=0), Unit("MB")] = 256
+    """Maximum size of a file written by a command."""
+    disk_mb: Annotated[int, Field(gt=0), Unit("MB")] = 1024
+    """Maximum size of the whole workspace."""
+    workspace: OutputPath = ""
+    """Chats only: a folder of this machine to work in, which stays; empty: a new folder, deleted at the end."""
+    output_chars: Annotated[int, Field(gt=0), Unit("characters")] = 50_000
+    """Maximum characters of a command's output shown to the model; longer output is cut in the middle."""
+    ssh: SshConfig = SshConfig()
+    """The machine of `backend: ssh`."""
+    modal: ModalConfig = ModalConfig()
+    """The service of `backend: modal`."""
+    daytona: DaytonaConfig = DaytonaConfig()
+    """The service of `backend: daytona`."""
