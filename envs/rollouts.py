@@ -10,6 +10,8 @@ import anyio
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.harness.installed import find_installed
 from hermes_lab.knowledge import Knowledge
+from hermes_lab.mcp.servers import open_servers
+from hermes_lab.mcp.snapshot import tools_digest
 from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.weights import Say
 from hermes_lab.rewards import reward_warnings
@@ -83,11 +85,14 @@ async def open_rollouts(
         opened as model,
         open_auxiliary(config, say=say) as auxiliary,
         open_judge(config, say=say) as judge,
+        open_servers(config.mcp, partial(open_sandbox, config.sandbox)) as servers,
     ):
+        for warning in servers.warnings():
+            say(warning)
         sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
         context = RolloutContext(
             config,
-            config_digest(config),
+            tools_digest(config_digest(config), servers.served),
             suite,
             model,
             sandbox,
@@ -95,6 +100,7 @@ async def open_rollouts(
             auxiliary,
             judge,
             program=find_installed(config.agent),
+            servers=servers if config.mcp.servers else None,
         )
         async with executor(config, [context], [config.model.adapter], say) as run:
             yield Rollouts(context, library or Library(), run)

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.knowledge import Knowledge
+from hermes_lab.mcp.servers import open_servers
+from hermes_lab.mcp.snapshot import tools_digest
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.sandbox import open_sandbox
@@ -62,10 +64,16 @@ class SteppedRollout:
 
     def __init__(self, config: RunConfig, suite: Suite, task: Task, library: Library) -> None:
         self._model = SteppedModel()
+        self._task = asyncio.create_task(self._run(config, suite, task, library))
+
+    async def _run(self, config: RunConfig, suite: Suite, task: Task, library: Library) -> Episode:
         sandbox = partial(open_sandbox, config.sandbox)
-        context = RolloutContext(config, config_digest(config), suite, self._model, sandbox, open_web(config.web))
-        spec = RolloutSpec(task, lane="env", round=0, sample=0, experience=0, place=0, review="never")
-        self._task = asyncio.create_task(run_episode(context, spec, Knowledge(library)))
+        async with open_servers(config.mcp, sandbox) as servers:
+            digest = tools_digest(config_digest(config), servers.served)
+            web, served = open_web(config.web), servers if config.mcp.servers else None
+            context = RolloutContext(config, digest, suite, self._model, sandbox, web, servers=served)
+            spec = RolloutSpec(task, lane="env", round=0, sample=0, experience=0, place=0, review="never")
+            return await run_episode(context, spec, Knowledge(library))
 
     @classmethod
     async def begin(cls, config: RunConfig, suite: Suite, task: Task, library: Library) -> "SteppedRollout":

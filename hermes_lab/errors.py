@@ -9,7 +9,8 @@ HermesLabError
 │   ├── ProgramError
 │   ├── VerifierError
 │   ├── WorkerError
-│   └── StoreError
+│   ├── StoreError
+│   └── McpError
 ├── ContextFull     the prompt exceeds the model's context: an outcome of the agent, scored as usual
 └── ToolError       returned to the model as {"error": ...}
 """
@@ -67,6 +68,12 @@ class StoreError(InfraError):
     """A database cannot be reached or written: locked, disk full, no permission."""
 
     kind = "store"
+
+
+class McpError(InfraError):
+    """An MCP server does not start, has ended, or breaks the protocol."""
+
+    kind = "mcp"
 
 
 class ContextFull(HermesLabError):

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from hermes_lab.config.schema import RunConfig, decisive
 from hermes_lab.errors import ConfigError
-from hermes_lab.types import ProgramUse
+from hermes_lab.types import ProgramUse, ServedTools
 
 OWN_LOOP = "the lab's own loop"
 """The agent of a run without a program."""
@@ -31,7 +31,7 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     is 0 for one without an end, the turns of chats.
 
     `tasks_digest`, `library` (a snapshot), `adapter_digest` and `program` identify inputs that the configuration only
-    names. `left_out` are the tasks that the suite left out, with the reason.
+    names. `left_out` are the tasks that the suite left out, with the reason. `mcp` are the tools of each MCP server.
     """
 
     v: int = 1
@@ -47,6 +47,7 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     rescored: RescoredRun | None = None
     program: ProgramUse | None = None
     left_out: dict[str, str] = {}
+    mcp: dict[str, ServedTools] = {}
 
     @property
     def agent(self) -> str:

@@ -20,8 +20,11 @@ from hermes_lab.harness.own import OwnHarness
 from hermes_lab.harness.state import States
 from hermes_lab.harness.worker import Assignment, Harness, ReviewWhen, Work, Worker
 from hermes_lab.knowledge import Knowledge
+from hermes_lab.mcp.recorded import RecordedServers
+from hermes_lab.mcp.servers import Servers
 from hermes_lab.protocols import ModelClient, Sandbox, Suite, TaskAwareModel
 from hermes_lab.rewards import compute_reward
+from hermes_lab.sandbox.extras import NOTHING_MORE
 from hermes_lab.skills.learning.observe import observe
 from hermes_lab.suites import SessionSuite, SettingSession, TaskSession
 from hermes_lab.types import (
@@ -67,6 +70,8 @@ class RolloutContext:
     """The program that works instead of the lab's own loop (`agent.program`)."""
     states: States | None = None
     """Where the program's own memory is kept (`agent.carry_state`)."""
+    servers: Servers | RecordedServers | None = None
+    """The MCP servers (`mcp.servers`)."""
     activities: Activities = field(default_factory=Activities, repr=False, compare=False)
     """What the rollouts are doing now."""
 
@@ -82,11 +87,12 @@ class RolloutContext:
             from hermes_lab.harness.foreign import ProgramHarness
 
             return ProgramHarness(self.config, self.program, self.states)
-        return OwnHarness(self.config, self.web, self.auxiliary)
+        return OwnHarness(self.config, self.web, self.auxiliary, self.servers)
 
     def sandbox(self, task: Task) -> Sandbox:
         """A sandbox for one episode of that task."""
-        opened = partial(self.open_sandbox, self.harness.extras) if self.program else self.open_sandbox
+        extras = self.harness.extras
+        opened = self.open_sandbox if extras == NOTHING_MORE else partial(self.open_sandbox, extras)
         return sandbox_of(task, opened)
 
     def model_for(self, task: Task) -> ModelClient:
@@ -327,4 +333,5 @@ def _record(
         judgements=judged.judgements,
         workspaces=judged.workspaces,
         program=outcome.work.program if outcome else context.program.use() if context.program else None,
+        mcp=context.servers.digests if context.servers else {},
     )

@@ -4,7 +4,7 @@ import difflib
 import logging
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -14,7 +14,7 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import InfraError, ToolError
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.skills.session import SkillSession
-from hermes_lab.tools.registry import ToolContext, known_tools, unavailable_tools
+from hermes_lab.tools.registry import Tool, ToolContext, known_tools, unavailable_tools
 from hermes_lab.tools.toolbox import Toolbox, known_toolsets
 from hermes_lab.types import Child, EpisodeError, Message, Page, ToolResult, Trajectory
 from hermes_lab.types.trajectory import StopReason
@@ -64,6 +64,7 @@ class Delegation:
         self._children: list[Child] = []
         self._parent: Agent | None = None
         self._tools: list[str] = []
+        self._served: dict[str, Tool] = {}
         self._pages: tuple[Page, ...] = ()
         self._web: WebProvider | None = None
 
@@ -72,6 +73,7 @@ class Delegation:
         self._parent = parent
         self._children = []
         self._pages, self._web = toolbox.context.pages, toolbox.context.web
+        self._served = toolbox.served
         self._tools = [name for schema in toolbox.schemas if self._may_have(name := schema["function"]["name"])]
 
     @property
@@ -85,7 +87,7 @@ class Delegation:
         `toolsets` limits the child's tools. Raises `ToolError` if it names one the child cannot have, and `InfraError`
         if the child met one, which makes the episode errored. Any other failure is a failed call.
         """
-        tools = _select_tools(self._tools, toolsets) if toolsets else self._tools
+        tools = _select_tools(self._tools, toolsets, self._served) if toolsets else self._tools
         place = len(self._children)  # taken before the first await, so that children are in call order
         self._children.append(Child(goal, self._depth))
         async with self._slots:
@@ -116,7 +118,9 @@ class Delegation:
             self._model, self._config, sandbox, skills, self._system, depth=self._depth + 1, auxiliary=self._auxiliary
         )
         context = ToolContext(sandbox, skills, self._config.sandbox, delegate=nested, pages=self._pages, web=self._web)
-        toolbox = Toolbox(tools, context, profile=self._config.agent.prompt)
+        given = [self._served[name] for name in tools if name in self._served]
+        own = [name for name in tools if name not in self._served]
+        toolbox = Toolbox(own, context, given=given, profile=self._config.agent.prompt)
         system, price = self._system(toolbox), self._config.model.price
         summariser = summariser_of(self._config, self._auxiliary)
         agent = Agent(self._model, toolbox, self._agent_config, [system], price, self._parent, summariser)
@@ -132,6 +136,8 @@ class Delegation:
         return agent.trajectory(stop)
 
     def _may_have(self, name: str) -> bool:
+        if name in self._served:
+            return True
         known = known_tools().get(name)
         if known is None or name in unavailable_tools():
             return False
@@ -153,9 +159,11 @@ def _tool_answer(child: Child) -> dict[str, Any]:
     return {"answer": answer.strip()} | ({} if stop == "answered" else {"stopped": stop})
 
 
-def _select_tools(tools: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """The tools that `wanted` selects, by toolset or by name."""
-    toolsets = known_toolsets()
+def _select_tools(tools: Sequence[str], wanted: Sequence[str], served: Mapping[str, Tool]) -> list[str]:
+    """The tools that `wanted` selects, by toolset or by name. `served` are those of MCP servers."""
+    toolsets: dict[str, tuple[str, ...]] = dict(known_toolsets())
+    for name, tool in served.items():
+        toolsets[tool.toolset] = (*toolsets.get(tool.toolset, ()), name)
     chosen: set[str] = set()
     for name in wanted:
         members = set(tools).intersection(toolsets.get(name, (name,)))

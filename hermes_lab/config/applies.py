@@ -101,6 +101,7 @@ RULES = (
             ),
             "auxiliary",
             "web",
+            "mcp",
             "model.tool_parser",
             *(f"skills.{name}" for name in ("max_listed", "update_similarity", "heal_attempts")),
         ),

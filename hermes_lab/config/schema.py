@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from hermes_lab.config.mcp import McpConfig
 from hermes_lab.config.paths import InputPath, LibraryPath, ModelName, NameOrPath, OutputPath
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.section import Section
@@ -618,6 +619,8 @@ class RunConfig(Section):
     """Notes and memories."""
     web: WebConfig = WebConfig()
     """The web that the agent can search."""
+    mcp: McpConfig = McpConfig()
+    """MCP servers with further tools."""
     suite: SuiteConfig = SuiteConfig()
     """The tasks."""
     reward: RewardConfig = RewardConfig()
@@ -683,6 +686,7 @@ def config_digest(config: RunConfig) -> str:
 
 _ASIDE = ("budget", "auxiliary", "judge", "tracking")
 _REACHING = ("base_url", "api_key_env", "timeout", "max_retries", "limit_field", "stream")
+_OF_A_SERVER = ("env", "url", "headers", "installed", "startup_seconds")
 _ADDED: Mapping[str, Mapping[str, Any]] = {
     "model": {"headers": {}, "extra_body": {}, "finish_reasons": [], "overflow_pattern": "", "prompt_cache": True},
     "sampling": {**dict.fromkeys(("top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")), "stop": []},
@@ -703,6 +707,8 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
     trackers, and the assumptions of the power calculation.
     """
     rows = {name: value for name, value in content.items() if name not in _ASIDE}
+    if servers := rows.pop("mcp", {}).get("servers"):
+        rows["mcp"] = {name: _without(server, *_OF_A_SERVER) for name, server in servers.items()}
     if judge := content.get("judge"):
         rows["judge"] = judge | {"model": _decisive_model(judge["model"])}
     if auxiliary := content.get("auxiliary"):

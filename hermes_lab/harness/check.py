@@ -7,6 +7,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.harness.installed import find_executable, read_settings
 from hermes_lab.harness.program import Program
 from hermes_lab.harness.programs import find_program
+from hermes_lab.mcp.check import check_servers
 from hermes_lab.protocols import Suite
 from hermes_lab.tools.distributions import check_tools
 from hermes_lab.types import Task
@@ -26,6 +27,7 @@ def check_agent(config: RunConfig, suite: Suite, tasks: Iterable[Task], arms: Se
     agent = config.agent
     if not agent.program:
         check_tools(agent)
+        check_servers(config)
         return
     program = find_program(agent.program)
     read_settings(program, agent.settings)

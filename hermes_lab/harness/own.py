@@ -1,7 +1,7 @@
 """The lab's own agent loop as a worker."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,6 +14,8 @@ from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.agent.review import review
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.harness.worker import Assignment, Work, limited
+from hermes_lab.mcp.recorded import RecordedServers
+from hermes_lab.mcp.servers import EpisodeServers, Servers
 from hermes_lab.memory import context_files
 from hermes_lab.memory.notes import NotesSession
 from hermes_lab.protocols import ModelClient
@@ -29,20 +31,33 @@ from hermes_lab.types import MemoryUse, Message, Review, Skill, SkillUse, SkillW
 from hermes_lab.types.trajectory import StopReason
 from hermes_lab.web import WebProvider
 
+_Opening = AbstractAsyncContextManager[EpisodeServers | RecordedServers]
+
 
 @dataclass(frozen=True)
 class OwnHarness:
-    """Starts the lab's own loop. `web` is for tasks without pages of their own; `auxiliary` writes summaries."""
+    """Starts the lab's own loop. `web` is for tasks without pages of their own; `auxiliary` writes summaries; `servers`
+    are the run's MCP servers."""
 
     config: RunConfig
     web: WebProvider | None = None
     auxiliary: ModelClient | None = None
-    extras: Extras = NOTHING_MORE
+    servers: Servers | RecordedServers | None = None
+
+    @property
+    def extras(self) -> Extras:
+        """See `Harness.extras`."""
+        return self.servers.extras if self.servers else NOTHING_MORE
 
     @asynccontextmanager
     async def open(self, assignment: Assignment) -> AsyncIterator["OwnWorker"]:
         """See `Harness.open`."""
-        yield OwnWorker(self, assignment, await _context_files(assignment.task))
+        async with AsyncExitStack() as stack:
+            served: EpisodeServers | RecordedServers | None = None
+            if self.servers:
+                opening: _Opening = self.servers.episode(assignment.sandbox)
+                served = await stack.enter_async_context(opening)
+            yield OwnWorker(self, assignment, await _context_files(assignment.task), served)
 
 
 class OwnWorker:
@@ -50,7 +65,13 @@ class OwnWorker:
 
     reviews_itself = False
 
-    def __init__(self, harness: OwnHarness, assignment: Assignment, context_files: str) -> None:
+    def __init__(
+        self,
+        harness: OwnHarness,
+        assignment: Assignment,
+        context_files: str,
+        served: EpisodeServers | RecordedServers | None = None,
+    ) -> None:
         config, knowledge, model = harness.config, assignment.knowledge, assignment.model
         by = {"origin": "foreground", "episode": assignment.key, "model": model.identity.name}
         self._config = config
@@ -75,9 +96,11 @@ class OwnWorker:
             _toolsets(config, assignment),
             context,
             disabled=config.agent.disabled_tools,
-            given=assignment.session.tools if assignment.session else (),
+            given=[*(served.tools if served else ()), *(assignment.session.tools if assignment.session else ())],
             profile=config.agent.prompt,
         )
+        if served:
+            served.bring = self._toolbox.bring
         self._agent = Agent(
             model,
             self._toolbox,

@@ -90,9 +90,13 @@ class Tool:
 
 @dataclass(frozen=True, kw_only=True)
 class GivenTool(Tool):
-    """A tool with an explicit declaration instead of a docstring (`tools/given.py`)."""
+    """A tool with an explicit declaration instead of a docstring (`tools/given.py`).
+
+    `served`: by an MCP server. Child agents have it too, and a replay answers from the record instead of calling it.
+    """
 
     declaration: Declaration
+    served: bool = False
 
     def beside(self, enabled: Collection[str], profile: Profile = "full") -> Declaration:
         """Returns the fixed declaration, which never depends on other tools."""

@@ -26,6 +26,10 @@ class Arguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    def passed(self) -> dict[str, Any]:
+        """The arguments by name, with defaults."""
+        return vars(self) | (self.model_extra or {})
+
     @model_validator(mode="before")
     @classmethod
     def _without_noise(cls, given: Any) -> Any:
@@ -105,7 +109,7 @@ def explain(error: ValidationError) -> str:
     for item in error.errors(include_url=False):
         where = ".".join(str(part) for part in item["loc"])
         what = "no such argument" if item["type"] == "extra_forbidden" else item["msg"]
-        parts.append(f"{where}: {what}")
+        parts.append(f"{where}: {what}" if where else what.removeprefix("Value error, "))
     return "; ".join(parts)
 
 

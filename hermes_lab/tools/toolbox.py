@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.tools.compiled import compiled_tools
-from hermes_lab.tools.registry import Tool, ToolContext, known_tools, unavailable_tools
+from hermes_lab.tools.registry import GivenTool, Tool, ToolContext, known_tools, unavailable_tools
 from hermes_lab.tools.schema import Declaration, Profile, explain
-from hermes_lab.tools.toolsets import COMPOSITES
+from hermes_lab.tools.toolsets import COMPOSITES, SERVER, of_server
 from hermes_lab.types import ToolCall, ToolResult
 
 _WITH_COMPILED = frozenset({"skill_view", "skill_compile"})  # with one of these, compiled skills become tools
@@ -36,7 +36,26 @@ def known_toolsets() -> dict[str, tuple[str, ...]]:
 
 def check_toolsets(names: Sequence[str], disabled: Sequence[str] = ()) -> frozenset[str]:
     """Returns the tools of these toolsets. Raises `ConfigError` for an unknown or unavailable toolset."""
-    return _kit(tuple(names), tuple(disabled)).names
+    return _kit(own(names), own(disabled)).names
+
+
+def own(names: Sequence[str]) -> tuple[str, ...]:
+    """The names without those of MCP servers."""
+    return tuple(name for name in names if not of_server(name) or name in known_tools())
+
+
+def selected(given: Sequence[Tool], toolsets: Sequence[str], disabled: Sequence[str]) -> list[Tool]:
+    """The given tools without those of MCP servers that are disabled, or that `toolsets` does not name although it
+    names others."""
+    wanted = [name for name in toolsets if of_server(name)]
+
+    def is_in(tool: Tool) -> bool:
+        names = (tool.name, tool.toolset)
+        if not tool.toolset.startswith(SERVER):
+            return True
+        return not any(name in disabled for name in names) and (not wanted or any(name in wanted for name in names))
+
+    return [tool for tool in given if is_in(tool)]
 
 
 def reload_tools() -> None:
@@ -60,10 +79,11 @@ class _Kit(NamedTuple):
 class Toolbox:
     """The tools of one episode, in a fixed order: by toolset as given, then by name.
 
-    `toolsets` may also name single tools; `disabled` ones are left out. They are followed by the tools `given` by the
-    task and, if skill tools are enabled, by the compiled skills of the library (`tools/compiled.py`). A skill compiled
-    during the session has no schema, but can be called. With the profile `full`, a tool that could only return an error
-    in this episode has no schema either, and returns that error if it is called anyway.
+    `toolsets` may also name single tools; `disabled` ones are left out. They are followed by the tools `given`, by the
+    task or by MCP servers (all of them, unless `toolsets` names some), and, if skill tools are enabled, by the compiled
+    skills of the library (`tools/compiled.py`). A skill compiled during the session has no schema, but can be called.
+    With the profile `full`, a tool that could only return an error in this episode has no schema either, and returns
+    that error if it is called anyway.
 
     Raises `ConfigError` as `check_toolsets` does, and if a tool given by the task has the name of another one.
     """
@@ -79,9 +99,11 @@ class Toolbox:
     ) -> None:
         self._context = context
         self._profile = profile
-        configured = _kit(tuple(toolsets), tuple(disabled), profile)
+        given = selected(given, toolsets, disabled)
+        toolsets, disabled = own(toolsets), own(disabled)
+        configured = _kit(toolsets, disabled, profile)
         self._refusing = _refusing(configured, context) if profile == "full" else {}
-        self._kit = _kit(tuple(toolsets), tuple(disabled), profile, frozenset(self._refusing))
+        self._kit = _kit(toolsets, disabled, profile, frozenset(self._refusing))
         self._compiles = not configured.names.isdisjoint(_WITH_COMPILED)
         self._added: dict[str, Tool] = {}
         if given:
@@ -98,6 +120,16 @@ class Toolbox:
     def schemas(self) -> tuple[dict[str, Any], ...]:
         """The OpenAI function schemas of the tools."""
         return self._kit.schemas
+
+    @property
+    def served(self) -> dict[str, Tool]:
+        """The tools of MCP servers that have a schema, by name."""
+        tools = {name: tool for name, (tool, _) in self._kit.tools.items()}
+        return {name: tool for name, tool in tools.items() if isinstance(tool, GivenTool) and tool.served}
+
+    def is_served(self, name: str) -> bool:
+        """Whether a tool is one of an MCP server, or may have been one that a server gained later."""
+        return name in self.served or (bool(self.served) and of_server(name) and self._find(name) is None)
 
     @property
     def context(self) -> ToolContext:
@@ -194,9 +226,9 @@ class Toolbox:
         except ValidationError as error:
             raise _RefusedCall(f"bad arguments for {known.name}: {explain(error)}") from None
         if inspect.iscoroutinefunction(known.handler):
-            answer: dict[str, Any] = await known.handler(self._context, **vars(arguments))
+            answer: dict[str, Any] = await known.handler(self._context, **arguments.passed())
             return answer
-        blocking = cast(Callable[[], dict[str, Any]], partial(known.handler, self._context, **vars(arguments)))
+        blocking = cast(Callable[[], dict[str, Any]], partial(known.handler, self._context, **arguments.passed()))
         return await anyio.to_thread.run_sync(blocking, abandon_on_cancel=True, limiter=_threads())
 
     def _is_parallel(self, call: ToolCall) -> bool:

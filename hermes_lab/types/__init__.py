@@ -21,6 +21,7 @@ from hermes_lab.types.episode import (
     Vote,
 )
 from hermes_lab.types.group import ScoredGroup
+from hermes_lab.types.mcp import ServedTools
 from hermes_lab.types.memory import MemoryUse, MemoryWrite
 from hermes_lab.types.message import Generation, Message, Recorded, ToolCall, ToolResult, Usage
 from hermes_lab.types.skill import Skill, SkillEdit, SkillWrite
@@ -49,6 +50,7 @@ __all__ = [
     "Reward",
     "Root",
     "ScoredGroup",
+    "ServedTools",
     "Skill",
     "SkillEdit",
     "SkillTrace",

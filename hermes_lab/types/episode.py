@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 
 class EpisodeError(Struct, frozen=True, omit_defaults=True):
-    """Why an episode has no score. `kind` names what failed: model, sandbox, program, verifier, judge, worker, store or
-    internal."""
+    """Why an episode has no score. `kind` names what failed: model, sandbox, program, verifier, judge, worker, store,
+    mcp or internal."""
 
     kind: str
     message: str
@@ -263,7 +263,7 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
     or held out; held-out tasks run with the same frozen snapshot, are never reviewed, and add nothing to the library.
     `block` is the index, from 0, of the task's world among those that the lane visits. `judgements` are by a model as a
     judge, whose tokens and cost are counted nowhere else; `workspaces` has one entry per submission, with
-    `run.keep_workspaces`. `program` is None for the lab's own loop.
+    `run.keep_workspaces`. `program` is None for the lab's own loop. `mcp` has the digest of each MCP server's tools.
     """
 
     reward: Reward | None = None
@@ -281,6 +281,7 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
     workspaces: tuple[KeptWorkspace, ...] = ()
     rescored: Rescored | None = None
     program: ProgramUse | None = None
+    mcp: dict[str, str] = {}
 
     @property
     def prompt(self) -> str:

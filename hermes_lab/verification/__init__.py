@@ -2,6 +2,7 @@
 
 from hermes_lab.verification.failures import explain, location, traceback_of
 from hermes_lab.verification.judge import Judge, RecordedJudge, check_judge, open_judge
+from hermes_lab.verification.recorded import RecordedVerdicts
 from hermes_lab.verification.submission import Grader, Judged, Submission, judge_submission
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "Judge",
     "Judged",
     "RecordedJudge",
+    "RecordedVerdicts",
     "Submission",
     "check_judge",
     "explain",

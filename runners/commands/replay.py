@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from hermes_lab.agent.loop import REPLAY_LOG
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.harness.installed import find_installed
 from hermes_lab.harness.programs import find_program
@@ -21,6 +21,8 @@ from hermes_lab.harness.state import states_of
 from hermes_lab.harness.worker import ReviewWhen
 from hermes_lab.lane import lane_key
 from hermes_lab.manifest import RunManifest, read_manifest
+from hermes_lab.mcp.recorded import RecordedServers
+from hermes_lab.mcp.servers import open_servers
 from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.replay import ReplayModel, first_difference, stripped
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
@@ -34,11 +36,12 @@ from hermes_lab.runners.episodes import find_episode
 from hermes_lab.runners.experiments.experiment import plan_learn
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
+from hermes_lab.suites import SessionSuite
 from hermes_lab.tasks import load_suite
 from hermes_lab.text.printable import printable
 from hermes_lab.types import Child, Episode, Message, Trajectory
 from hermes_lab.types.episode import CHAT
-from hermes_lab.verification import RecordedJudge, open_judge
+from hermes_lab.verification import RecordedJudge, RecordedVerdicts, open_judge
 
 
 def register(app: typer.Typer) -> None:
@@ -137,8 +140,8 @@ async def _rerun(
     context = partial(
         RolloutContext,
         config,
-        config_digest(config),
-        suite,
+        manifest.config_digest,
+        suite=suite,
         open_sandbox=partial(open_sandbox, config.sandbox),
         program=program,
         states=states_of(config, run, keeps=False),
@@ -146,7 +149,11 @@ async def _rerun(
     if not live:
         model = ReplayModel([recorded], explains=True, volatile=_volatile(manifest))
         judge = RecordedJudge(recorded.judgements)
-        episode = await run_episode(context(model=model, judge=judge), spec, knowledge)
+        servers = RecordedServers(recorded) if recorded.mcp else None
+        if servers and not isinstance(suite, SessionSuite):
+            # What they did is not done again, so the verifier would see another workspace.
+            context = partial(context, suite=RecordedVerdicts(suite, recorded.verdicts))
+        episode = await run_episode(context(model=model, judge=judge, servers=servers), spec, knowledge)
         if model.other_tools:
             say("the tool schemas have changed since this episode was recorded; replayed with its recorded replies")
         return episode
@@ -156,8 +163,11 @@ async def _rerun(
         opening as live_model,
         open_auxiliary(config, say=say) as auxiliary,
         open_judge(config, say=say) as live_judge,
+        open_servers(config.mcp, partial(open_sandbox, config.sandbox)) as live_servers,
     ):
-        return await run_episode(context(model=live_model, auxiliary=auxiliary, judge=live_judge), spec, knowledge)
+        given = live_servers if config.mcp.servers else None
+        asked_again = context(model=live_model, auxiliary=auxiliary, judge=live_judge, servers=given)
+        return await run_episode(asked_again, spec, knowledge)
 
 
 def _planned_rollout(

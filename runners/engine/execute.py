@@ -5,7 +5,7 @@ The commands, studies, GRPO rollout collection and `hermes_lab.run` all use it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,9 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.harness.check import check_agent
 from hermes_lab.harness.installed import Installed, find_installed
 from hermes_lab.harness.state import states_of
+from hermes_lab.mcp.results import FOLDER as BLOBS
+from hermes_lab.mcp.servers import open_servers
+from hermes_lab.mcp.snapshot import tools_digest
 from hermes_lab.models import open_auxiliary, open_models
 from hermes_lab.protocols import Suite
 from hermes_lab.records import write_json
@@ -42,7 +45,7 @@ from hermes_lab.runners.interrupt import ignored_interrupts, one_interrupt
 from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
 from hermes_lab.suites import RemarkingSuite
 from hermes_lab.tools.toolbox import check_toolsets
-from hermes_lab.types import Task
+from hermes_lab.types import ServedTools, Task
 from hermes_lab.verification import check_judge, open_judge
 from hermes_lab.verification.workspaces import FOLDER
 from hermes_lab.web import open_web
@@ -199,6 +202,7 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
     tally = plan.tally()
     with lock_folder(folder), wrap_adapter_errors(plan.command, config):
         program = find_installed(config.agent)
+        served = run_blocking(partial(served_tools, config)) if config.mcp.servers else {}
         tasks, weights = tasks_digest(plan.lanes), weights_digest(adapters)
         open_folder(
             folder,
@@ -210,6 +214,7 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
             wanted=plan.wanted,
             program=program.use() if program else None,
             left_out=plan.suite.left_out if isinstance(plan.suite, RemarkingSuite) else {},
+            served=served,
             resume=resume,
         )
         if plan.command == "learn":
@@ -236,6 +241,12 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
         except KeyboardInterrupt:
             raise Interrupted(_result(folder, tally)) from None
     return _result(folder, tally)
+
+
+async def served_tools(config: RunConfig) -> Mapping[str, ServedTools]:
+    """The tools of the configured MCP servers. Raises `McpError` for a server that fails."""
+    async with open_servers(config.mcp, partial(open_sandbox, config.sandbox)) as servers:
+        return servers.served
 
 
 async def _run(
@@ -271,8 +282,11 @@ async def _run(
             opened as models,
             open_auxiliary(config, say=say) as auxiliary,
             open_judge(config, say=say) as judge,
+            open_servers(config.mcp, partial(open_sandbox, config.sandbox), folder / BLOBS) as servers,
         ):
-            digest = config_digest(config)
+            for warning in servers.warnings():
+                listener.warning(warning)
+            digest = tools_digest(config_digest(config), servers.served)
             kept = folder / FOLDER if config.run.keep_workspaces else None
             tally.activities = activities = Activities()
             contexts = [
@@ -288,6 +302,7 @@ async def _run(
                     kept,
                     program,
                     states_of(config, folder),
+                    servers if config.mcp.servers else None,
                     activities=activities,
                 )
                 for model in models

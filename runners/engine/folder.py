@@ -10,8 +10,9 @@ from types import MappingProxyType
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, config_differences, read_manifest, same_tasks, versions
+from hermes_lab.mcp.snapshot import differences, tools_digest
 from hermes_lab.records import episode_files, write_atomic, write_json
-from hermes_lab.types import ProgramUse
+from hermes_lab.types import ProgramUse, ServedTools
 
 _LOCK = ".lock"
 _COMMANDS = {"learn": "experiment"}
@@ -30,6 +31,7 @@ def open_folder(
     program: ProgramUse | None = None,
     resume: bool,
     left_out: Mapping[str, str] = MappingProxyType({}),
+    served: Mapping[str, ServedTools] = MappingProxyType({}),
 ) -> None:
     """Creates the folder of a new run, or checks that it holds this run. The caller must hold `lock_folder`.
 
@@ -39,12 +41,13 @@ def open_folder(
     manifest = RunManifest(
         command=command,
         config=config.model_dump(mode="json"),
-        config_digest=config_digest(config),
+        config_digest=tools_digest(config_digest(config), served),
         tasks_digest=tasks_digest,
         library=library,
         adapter_digest=adapter_digest,
         wanted=wanted,
         left_out=dict(left_out),
+        mcp=dict(served),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
         program=program,
@@ -101,6 +104,8 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
         raise ConfigError(
             f"{out}: was started with {field}={was}, now {is_}; resume with the same value, or choose another --out"
         )
+    if changed := next(differences(earlier.mcp, now.mcp), ""):
+        raise ConfigError(f"{out}: {changed} since the run started; restore it, or choose another --out")
     if earlier.program != now.program:
         was, is_ = (_program(each.program) for each in (earlier, now))
         raise ConfigError(

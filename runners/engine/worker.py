@@ -15,11 +15,13 @@ import anyio.to_thread
 import msgspec
 
 from hermes_lab.activity import Activities
-from hermes_lab.config.schema import RunConfig
-from hermes_lab.errors import HermesLabError
+from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.errors import HermesLabError, McpError
 from hermes_lab.harness.installed import Installed
 from hermes_lab.harness.state import States
 from hermes_lab.knowledge import Knowledge
+from hermes_lab.mcp.servers import Servers, open_servers
+from hermes_lab.mcp.snapshot import tools_digest
 from hermes_lab.models import open_again, open_auxiliary
 from hermes_lab.models.adapters import PACKAGED, adapter_folder
 from hermes_lab.protocols import Suite
@@ -48,12 +50,13 @@ class Setup:
     workspaces: Path | None = None
     program: Installed | None = None
     states: States | None = None
+    blobs: Path | None = None
 
 
 def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str]) -> Setup:
     """The setup for workers that run `contexts`; `adapters` are the names their models were opened with."""
     judge = map(str.strip, config.judge.model.key_variable.split(",")) if config.judge else ()
-    names = (config.model.api_key_env, config.web.api_key_env, *judge)
+    names = (config.model.api_key_env, config.web.api_key_env, *judge, *config.mcp.variables)
     environment = {name: value for name in names if name and (value := os.environ.get(name))}
     models = tuple((_absolute(name), context.model.identity) for name, context in zip(adapters, contexts, strict=True))
     first = contexts[0]
@@ -66,6 +69,7 @@ def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Se
         first.workspaces,
         first.program,
         first.states,
+        first.servers.blobs if isinstance(first.servers, Servers) else None,
     )
 
 
@@ -108,6 +112,9 @@ class Worker:
                 judge = await stack.enter_async_context(open_judge(config, say=_log.info))
                 sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
                 setup = self._setup
+                servers = await stack.enter_async_context(open_servers(config.mcp, sandbox, setup.blobs))
+                if tools_digest(config_digest(config), servers.served) != setup.digest:
+                    raise McpError("mcp.servers: their tools are not those with which the run began")
                 self._contexts = [
                     RolloutContext(
                         config,
@@ -121,6 +128,7 @@ class Worker:
                         setup.workspaces,
                         setup.program,
                         setup.states,
+                        servers if config.mcp.servers else None,
                         activities=self._activities,
                     )
                     for model in models

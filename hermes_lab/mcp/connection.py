@@ -1,0 +1,253 @@
+"""One connection to one MCP server."""
+
+import asyncio
+import logging
+import os
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import anyio
+
+from hermes_lab.config.mcp import REFERENCE, McpServerConfig
+from hermes_lab.errors import ConfigError, InfraError, McpError, SandboxError
+from hermes_lab.mcp.transport import Pipes, SandboxPipes, host_pipes, messages_over
+from hermes_lab.protocols import Sandbox
+
+_MOST_PAGES = 100
+_MOST_TOOLS = 1000
+_CLOSE_SECONDS = 10.0
+_log = logging.getLogger(__name__)
+
+
+class Place(NamedTuple):
+    """Where a server in a sandbox runs: the sandbox, and how the program is called in it."""
+
+    sandbox: Sandbox
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+
+class Listing(NamedTuple):
+    """What a server says of itself and of its tools, the tools as sent over the wire."""
+
+    server: str
+    version: str
+    protocol: str
+    tools: tuple[dict[str, Any], ...]
+
+
+class Connection:
+    """A connection that lives in a task of its own: a failure in it reaches callers as an error of their call, and
+    never ends their task. `changed` is set when the server says that its tools have changed."""
+
+    def __init__(self, name: str, config: McpServerConfig, place: Place | None = None) -> None:
+        self.name = name
+        self.changed = False
+        self._config = config
+        self._place = place
+        self._pipes: Pipes | None = None
+        self._client: Any = None
+        self._task: asyncio.Task[None] | None = None
+        self._opened, self._closing = asyncio.Event(), asyncio.Event()
+        self._failure = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was open and has ended."""
+        return self._task is not None and (self._task.done() or bool(self._failure))
+
+    async def open(self) -> Listing:
+        """Connects, and lists the tools. Raises `McpError` that says what failed; nothing of the server is left."""
+        self._task = asyncio.get_running_loop().create_task(self._serve())
+        try:
+            with anyio.fail_after(self._config.startup_seconds):
+                await self._opened.wait()
+                if self._failure:
+                    raise McpError(self._named(self._failure))
+                return await self.list()
+        except TimeoutError:
+            late = f"not ready after {self._config.startup_seconds:g} seconds (startup_seconds){self._said()}"
+            await self.aclose()
+            raise McpError(self._named(late)) from None
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def _serve(self) -> None:
+        try:
+            async with self._streams() as streams, _client(streams, self._on_message) as client:
+                self._client = client
+                self._opened.set()
+                await self._closing.wait()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._failure = self._failure or f"{_reason(error)}{self._said()}"
+        finally:
+            self._client = None
+            self._opened.set()
+
+    async def _on_message(self, message: Any) -> None:
+        import mcp_types
+
+        if isinstance(getattr(message, "root", message), mcp_types.ToolListChangedNotification):
+            self.changed = True
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncIterator[Any]:
+        config = self._config
+        if config.url:
+            from mcp.client.streamable_http import streamable_http_client
+            from mcp.shared._httpx_utils import create_mcp_http_client
+
+            headers = {name: resolved(value, f"mcp.servers.{self.name}.headers.{name}") for name, value in _of(config)}
+            async with (
+                create_mcp_http_client(headers=headers) as http,
+                streamable_http_client(config.url, http_client=http) as streams,
+            ):
+                yield streams
+        elif self._place:
+            sandbox, command, environment = self._place
+            self._pipes = SandboxPipes(await sandbox.start(command, environment))
+            async with messages_over(self._pipes) as streams:
+                yield streams
+        else:
+            env = {name: resolved(text, f"mcp.servers.{self.name}.env.{name}") for name, text in config.env.items()}
+            async with host_pipes(config.program, env) as self._pipes, messages_over(self._pipes) as streams:
+                yield streams
+
+    async def list(self) -> Listing:
+        """What the server offers now. Raises `McpError`."""
+        self.changed = False
+        tools: list[dict[str, Any]] = []
+        cursor = None
+        client = self._live()
+        async with _explained(self):
+            for _ in range(_MOST_PAGES):
+                page = await client.list_tools(cursor=cursor)
+                tools += (tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools)
+                cursor = page.next_cursor
+                if cursor is None or len(tools) > _MOST_TOOLS:
+                    break
+        info = client.server_info
+        name, release = (info.name, info.version) if info else ("", "")
+        return Listing(name, release, client.protocol_version, tuple(tools))
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of a call, as sent over the wire. Raises `McpTimeout` if there is none in time, and `McpError` if
+        the server has ended or breaks the protocol."""
+        import mcp_types
+
+        request = mcp_types.CallToolRequest(
+            params=mcp_types.CallToolRequestParams(name=tool, arguments=dict(arguments))
+        )
+        client = self._live()
+        async with _explained(self):
+            with anyio.fail_after(self._config.timeout):
+                # Not `call_tool`, which throws away a result that does not fit the tool's output schema.
+                result = await client.session.send_request(request, mcp_types.CallToolResult)
+        sent: dict[str, Any] = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return sent
+
+    def _live(self) -> Any:
+        if self._client is None:
+            raise McpError(self._named(self._failure or f"the server has ended{self._said()}"))
+        return self._client
+
+    def lost(self, why: str) -> McpError:
+        """Notes that the connection is of no more use, and returns the error that says so."""
+        self._failure = self._failure or f"{why}{self._said()}"
+        self._closing.set()
+        return McpError(self._named(self._failure))
+
+    async def aclose(self) -> None:
+        """Disconnects. A server of its own has ended afterwards."""
+        if self._task is None:
+            return
+        self._closing.set()
+        with anyio.CancelScope(shield=True):
+            if not self._opened.is_set():
+                self._task.cancel()
+            done, _ = await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
+            if not done:
+                self._task.cancel()
+                await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
+
+    def _named(self, message: str) -> str:
+        return f"mcp.servers.{self.name}: {message}"
+
+    def _said(self) -> str:
+        """The last line of the server's stderr, for a message."""
+        lines = [line.strip() for line in (self._pipes.errors() if self._pipes else "").splitlines() if line.strip()]
+        return f"; it said: {lines[-1][:300]}" if lines else ""
+
+
+@asynccontextmanager
+async def _client(streams: Any, on_message: Any) -> AsyncIterator[Any]:
+    import mcp_types
+    from mcp import Client
+
+    @asynccontextmanager
+    async def given() -> AsyncIterator[Any]:
+        yield streams
+
+    us = mcp_types.Implementation(name="hermes-lab", version=version("hermes-lab"))
+    async with Client(given(), cache=None, message_handler=on_message, client_info=us) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _explained(connection: Connection) -> AsyncIterator[None]:
+    """Turns failures of the SDK into `McpError`."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import CONNECTION_CLOSED
+    from pydantic import ValidationError
+
+    try:
+        yield
+    except TimeoutError:
+        raise McpTimeout(connection._named(f"no answer within {connection._config.timeout:g} seconds")) from None
+    except MCPError as error:
+        if error.error.code == CONNECTION_CLOSED:
+            raise connection.lost("the connection was lost") from None
+        raise McpRefused(error.error.message) from None
+    except ValidationError as error:
+        raise McpRefused(f"the server's answer breaks the protocol: {str(error).splitlines()[0]}") from None
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+        raise connection.lost("the connection was lost") from None
+
+
+class McpTimeout(McpError):
+    """A call got no answer in time."""
+
+
+class McpRefused(McpError):
+    """The server answered a call with an error of the protocol."""
+
+
+def resolved(text: str, field: str) -> str:
+    """The text with environment variables in place of `${NAME}`. Raises `ConfigError` for one that is not set."""
+
+    def value(match: re.Match[str]) -> str:
+        if (found := os.environ.get(match[1])) is None:
+            raise ConfigError(f"{field}: set {match[1]} in the environment")
+        return found
+
+    return REFERENCE.sub(value, text)
+
+
+def _of(config: McpServerConfig) -> Sequence[tuple[str, str]]:
+    return tuple(config.headers.items())
+
+
+def _reason(error: BaseException) -> str:
+    """One line for what ended a connection, which the SDK may have wrapped several times."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, InfraError | ConfigError | OSError | SandboxError):
+        return str(error)
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
