@@ -80,7 +80,7 @@ class Conversation:
         self.session = session
         self._store = store
         self._model = model
-        self._toolbox = toolbox
+        self.toolbox = toolbox
         self._config = config
         self._knowledge = knowledge
         self._turns = turns
@@ -102,12 +102,12 @@ class Conversation:
         message. A turn that is cancelled or fails kills every process it started. If the model had replied, the turn is
         kept, and its open calls get an error result; otherwise the message counts as never sent. `session` shows which.
         """
-        skills, length = self._toolbox.context.skills, self.session.length
+        skills, length = self.toolbox.context.skills, self.session.length
         loaded = len(skills.loaded) if skills else 0
         self._typed[length], self._unsent = prompt, None
         agent = self._agent(self._on_text)
         marks = [self._mark(index) for index in self.turns()]
-        turn = OpenTurn(length, prompt, self._toolbox.context, marks, self.session.compressions)
+        turn = OpenTurn(length, prompt, self.toolbox.context, marks, self.session.compressions)
         before = await processes_in(self._sandbox)
         try:
             expanded = Expanded(prompt)
@@ -166,7 +166,7 @@ class Conversation:
         limit = self._config.agent.max_seconds
         done = Review(error=EpisodeError("internal", f"no result within {limit:g} s"), seconds=limit)
         with anyio.move_on_after(limit):
-            done = await review(self._agent(), self._toolbox, (), self._config.skills)
+            done = await review(self._agent(), self.toolbox, (), self._config.skills)
         if self._turns and (turns := self.turns()):
             await self._written(self._turns.reviewed(self._mark(turns[-1]), done))
         return done
@@ -251,7 +251,7 @@ class Conversation:
     def _agent(self, on_text: OnText | None = None) -> Agent:
         agent = Agent(
             self._model,
-            self._toolbox,
+            self.toolbox,
             self._agent_config,
             self.session.messages,
             self._config.model.price,
@@ -259,9 +259,9 @@ class Conversation:
             on_text=on_text,
         )
         agent.context.compressions += self.session.compressions
-        if isinstance(delegation := self._toolbox.context.delegate, Delegation):
-            delegation.serve(agent, self._toolbox)
-        if isinstance(summaries := self._toolbox.context.summarise, Summaries):
+        if isinstance(delegation := self.toolbox.context.delegate, Delegation):
+            delegation.serve(agent, self.toolbox)
+        if isinstance(summaries := self.toolbox.context.summarise, Summaries):
             summaries.serve(agent)
         return agent
 
@@ -305,15 +305,15 @@ class Conversation:
         """Gives open calls an error result; servers reject a conversation in which a call has none."""
         if not (calls := messages[-1].tool_calls):
             return
-        done = self._toolbox.done
+        done = self.toolbox.done
         results = tuple(done.get(c.id) or ToolResult(c.id, c.name, _INTERRUPTED, ok=False) for c in calls)
-        if skills := self._toolbox.context.skills:
+        if skills := self.toolbox.context.skills:
             skills.confirm_loads(results)
         messages += result_messages(results, self.session.tool_format)
 
     @property
     def _sandbox(self) -> Sandbox:
-        return self._toolbox.context.sandbox
+        return self.toolbox.context.sandbox
 
 
 def _error_of(failure: BaseException) -> EpisodeError:

@@ -16,16 +16,19 @@ from hermes_lab.agent.persona import persona, persona_in
 from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.chat.conversation import Conversation
 from hermes_lab.chat.home_knowledge import HomeKnowledge, Views
+from hermes_lab.chat.servers import ChatServers, open_chat_servers
 from hermes_lab.chat.session_toolbox import SessionToolbox
 from hermes_lab.chat.summaries import Summaries
 from hermes_lab.chat.surface import Surface
 from hermes_lab.chat.turns import TurnLog
 from hermes_lab.config.home import HomeConfig, check_personality
+from hermes_lab.config.home_file import load_home_config
 from hermes_lab.errors import ConfigError
+from hermes_lab.mcp.check import check_servers, need_sdk
+from hermes_lab.mcp.programs import extras_of
 from hermes_lab.models import REMOTE, open_auxiliary, open_model
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox import open_sandbox, probe
-from hermes_lab.sandbox.extras import Extras
 from hermes_lab.sandbox.persistent import open_workspace
 from hermes_lab.sessions import Session, SessionInfo, SessionKey, SessionStore, hermes_home
 from hermes_lab.sessions.keys import new_id
@@ -59,8 +62,8 @@ class _Opened:
 class LiveChat:
     """A chat under way. It is used by one task at a time.
 
-    `key` says where it is held. `config` is that of the current model. `workspace` is a folder of this machine whose
-    files stay, if the agent works in one.
+    `key` says where it is held. `config` is that of the current model. `servers` are its MCP servers. `workspace` is a
+    folder of this machine whose files stay, if the agent works in one. `sources` are the `-c` options.
     """
 
     def __init__(
@@ -72,7 +75,9 @@ class LiveChat:
         sandbox: Sandbox,
         auxiliary: ModelClient | None,
         key: SessionKey,
+        servers: ChatServers,
         workspace: Path | None = None,
+        sources: Sequence[str] = (),
     ) -> None:
         self.config = config
         self.store = store
@@ -80,6 +85,8 @@ class LiveChat:
         self.surface = surface
         self.workspace = workspace
         self.sandbox = sandbox
+        self.servers = servers
+        self.sources = sources
         self._knowledge = knowledge
         self._auxiliary = auxiliary
         self._web = open_web(config.web)
@@ -118,6 +125,22 @@ class LiveChat:
         if self.context.skills:
             self.context.skills.library = library
         self._opened = replace(self._now, library=library)
+
+    async def reload_servers(self) -> list[str]:
+        """Reads `mcp` of the configuration again and connects to these servers instead of the current ones. Returns
+        what has changed, a line each. The prompt lists new tools from the next session on. Raises `ConfigError`."""
+        config = (await anyio.to_thread.run_sync(load_home_config, hermes_home(), self.sources)).mcp
+        need_sdk(config)
+        changed = await self.servers.reload(config)
+        self.config = self.config.model_copy(update={"mcp": config})
+        self.conversation.toolbox.serve(self.servers.tools)
+        self._use_servers(self.conversation.toolbox, self._now.turns)
+        return changed
+
+    def _use_servers(self, toolbox: Toolbox, turns: TurnLog | None) -> None:
+        self.servers.join(toolbox)
+        if turns:
+            turns.use_servers(self.servers.served)
 
     @property
     def kept(self) -> bool:
@@ -244,6 +267,7 @@ class LiveChat:
             show=self.surface.call,
             shown=self.surface.result,
             disabled=self.config.agent.disabled_tools,
+            given=self.servers.tools,
             frozen=stored.tools if stored else None,
             profile=self.config.agent.prompt,
         )
@@ -272,6 +296,7 @@ class LiveChat:
             say=self.surface.note,
             on_text=self.surface.text,
         )
+        self._use_servers(toolbox, turns)
         return _Opened(conversation, context, library, turns, session.length, fresh=stored is None)
 
     def _turns(self, session: Session, library: Library) -> TurnLog:
@@ -310,17 +335,25 @@ class LiveChat:
 
 @asynccontextmanager
 async def open_chat(
-    config: HomeConfig, knowledge: HomeKnowledge, store: SessionStore, surface: Surface, key: SessionKey
+    config: HomeConfig,
+    knowledge: HomeKnowledge,
+    store: SessionStore,
+    surface: Surface,
+    key: SessionKey,
+    sources: Sequence[str] = (),
 ) -> AsyncIterator[LiveChat]:
     """Opens a chat's sandbox; the model is opened with the first session. Raises `InfraError`, and `ConfigError` for a
     folder that cannot be its workspace."""
+    check_servers(config)
     await probe(config.sandbox)
+    opener = partial(open_sandbox, config.sandbox)
     async with (
         open_auxiliary(config, say=surface.note) as auxiliary,
         open_workspace(config.sandbox, hermes_home()) as workspace,
-        open_sandbox(config.sandbox, Extras(workspace=workspace)) as sandbox,
+        opener(extras_of(config.mcp)._replace(workspace=workspace)) as sandbox,
+        open_chat_servers(config.mcp, opener, sandbox, surface.note) as servers,
     ):
-        chat = LiveChat(config, knowledge, store, surface, sandbox, auxiliary, key, workspace)
+        chat = LiveChat(config, knowledge, store, surface, sandbox, auxiliary, key, servers, workspace, sources)
         try:
             yield chat
         finally:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hermes_lab.tools.registry import ToolContext, known_tools, unavailable_tools
+from hermes_lab.tools.registry import Tool, ToolContext, known_tools, unavailable_tools
 from hermes_lab.tools.schema import Profile
 from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import ToolCall, ToolResult
@@ -13,7 +13,7 @@ class SessionToolbox(Toolbox):
     """A session's tools. `show` is called as each call starts, `shown` with each result.
 
     `frozen` are the tool schemas stored with the session. The model keeps seeing these exact bytes even if a tool has
-    changed or is unavailable; calling such a tool gives an error.
+    changed or is unavailable; calling such a tool gives an error. `given` are the tools of MCP servers.
     """
 
     def __init__(
@@ -24,14 +24,18 @@ class SessionToolbox(Toolbox):
         show: Callable[[ToolCall], None],
         shown: Callable[[ToolCall, ToolResult], None],
         disabled: Sequence[str] = (),
+        given: Sequence[Tool] = (),
         frozen: tuple[dict[str, Any], ...] | None = None,
         profile: Profile = "full",
     ) -> None:
         if frozen is not None:
             names = [schema["function"]["name"] for schema in frozen]
             toolsets = [name for name in names if name in known_tools() and name not in unavailable_tools()]
+            given, late = [t for t in given if t.name in names], [t for t in given if t.name not in names]
             disabled = ()
-        super().__init__(toolsets, context, disabled, profile=profile)
+        super().__init__(toolsets, context, disabled, given, profile=profile)
+        if frozen is not None:
+            self.bring(late)
         self.done: dict[str, ToolResult] = {}
         self._show = show
         self._shown = shown

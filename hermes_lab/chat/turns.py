@@ -17,6 +17,7 @@ from hermes_lab.agent.delegate import Delegation
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.harness.metrics import episode_metrics
 from hermes_lab.manifest import RunManifest, versions
+from hermes_lab.mcp.snapshot import tools_digest
 from hermes_lab.records import EpisodeLog, files_of, read_attempts, write_json
 from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.learning.observe import observe
@@ -33,6 +34,7 @@ from hermes_lab.types import (
     Message,
     ModelIdentity,
     Review,
+    ServedTools,
     SkillUse,
     Task,
     TaskInfo,
@@ -83,13 +85,18 @@ class TurnLog:
         self._run = home / FOLDER
         self._session = session
         self._config = config
-        self._digest = config_digest(config)
+        self._config_digest = config_digest(config)
+        self._servers: Mapping[str, ServedTools] = {}
         self._library = library
         self._listed = tuple(skill.name for skill in choose(library, "", config.skills.max_listed))
         self._place = place
         self._log: EpisodeLog | None = None
         self._latest: Episode | None = None
         self._retried: _Retried | None = None
+
+    def use_servers(self, servers: Mapping[str, ServedTools]) -> None:
+        """Says which MCP servers the turns from now on have."""
+        self._servers = servers
 
     async def add(self, turn: "OpenTurn", own: Mark, model: ModelIdentity, result: Trajectory | EpisodeError) -> None:
         """Writes a turn that has ended. Raises `OSError`, and `ConfigError` for a damaged log."""
@@ -183,7 +190,8 @@ class TurnLog:
                 | {"consent": consent, _IN_SESSION: turn.at, _DIGEST: own_mark.digest, TURN_AT: turn.at - hidden},
             ),
             model=model,
-            config_digest=self._digest,
+            config_digest=tools_digest(self._config_digest, self._servers),
+            mcp={name: served.digest for name, served in self._servers.items()},
             started_at=turn.started_at.isoformat(timespec="milliseconds"),
             seconds=time.monotonic() - turn.started,
             **fields,

@@ -90,8 +90,8 @@ class ChatConfig(Section):
 
 
 class HomeConfig(RunConfig):
-    """The sections of a run that a chat uses (`model`, `auxiliary`, `agent`, `sandbox`, `skills`, `memory`, `web`), and
-    these."""
+    """The sections of a run that a chat uses (`model`, `auxiliary`, `agent`, `sandbox`, `skills`, `memory`, `web`,
+    `mcp`), and these."""
 
     of_chats: ClassVar[bool] = True
 

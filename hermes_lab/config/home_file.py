@@ -26,7 +26,7 @@ _MEANT: dict[_At, _At] = {
 }
 """Other places where a field may stand in the file, and the field."""
 OF_BATCHES = ("judge", "suite", "reward", "run", "learning", "budget", "tracking")
-_LATER = ("mcp", "cron")
+_LATER = ("cron",)
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
@@ -113,8 +113,8 @@ def _allowed(path: Path, document: Document, problems: list[Problem]) -> tuple[D
 
 
 def _replaced(path: Path, document: Document, problems: list[Problem], environment: Mapping[str, str]) -> _File:
-    """The document with the environment's values. Request headers stay as they are: the client replaces them, and hides
-    the values in its messages."""
+    """The document with the environment's values. Request headers and variables of MCP servers stay as they are: the
+    client replaces them, and hides the values in its messages."""
     written: dict[_At, str] = {}
     found = list(problems)
 
@@ -128,7 +128,7 @@ def _replaced(path: Path, document: Document, problems: list[Problem], environme
         if wrong := next(_unusable(value, environment), ""):
             found.append(_problem(path, document.lines, at, wrong))
             return value
-        if "headers" in at:
+        if "headers" in at or (at[0] == "mcp" and "env" in at):
             return value
         written[at] = value
         return _REFERENCE.sub(lambda match: environment[match["name"]] if match["name"] else "${", value)

@@ -16,6 +16,12 @@ TEMPLATE = """\
 #agent:
 #  toolsets: [core, web]
 
+# MCP servers, whose tools the agent can call (docs/mcp.md). /reload-mcp reads this section again.
+#mcp:
+#  servers:
+#    files: {command: npx -y @modelcontextprotocol/server-filesystem, args: [/home/ann/notes]}
+#    search: {url: "https://mcp.example.com/mcp", headers: {Authorization: "Bearer ${SEARCH_TOKEN}"}}
+
 # Who you are. The agent is told this at the start of each session.
 #user:
 #  name: Ann

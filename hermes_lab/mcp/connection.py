@@ -85,7 +85,7 @@ class Connection:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            self._failure = self._failure or f"{_reason(error)}{self._said()}"
+            self._failure = self._failure or f"{_reason(error, self._config.url)}{self._said()}"
         finally:
             self._client = None
             self._opened.set()
@@ -243,10 +243,12 @@ def _of(config: McpServerConfig) -> Sequence[tuple[str, str]]:
     return tuple(config.headers.items())
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException, url: str) -> str:
     """One line for what ended a connection, which the SDK may have wrapped several times."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if type(error).__name__ in ("ConnectError", "ConnectTimeout"):  # of httpx2, which is not loaded here
+        return f"{url} cannot be reached; is the server running?"
     if isinstance(error, InfraError | ConfigError | OSError | SandboxError):
         return str(error)
     said = " ".join(str(error).split())

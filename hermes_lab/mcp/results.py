@@ -19,8 +19,9 @@ FOLDER = "blobs"
 
 
 async def answer_of(result: Mapping[str, Any], blobs: Path | None, limit: int) -> dict[str, Any]:
-    """The answer of a tool: `content`, the texts; `structured`, structured content that is not the same text; `attachments`, images, audio and files, which are kept in `blobs`. A failed call has an `error` instead of
-    the texts.
+    """The answer of a tool: `content`, the texts; `structured`, structured content that is not the same text;
+    `attachments`, images, audio and files, which are kept in `blobs`. A failed call has an `error` instead of the
+    texts.
 
     Texts longer than `limit` characters are cut in the middle. Raises `StoreError`.
     """

@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from itertools import groupby
 from typing import Any, NamedTuple, cast
@@ -125,7 +126,7 @@ class Toolbox:
     def served(self) -> dict[str, Tool]:
         """The tools of MCP servers that have a schema, by name."""
         tools = {name: tool for name, (tool, _) in self._kit.tools.items()}
-        return {name: tool for name, tool in tools.items() if isinstance(tool, GivenTool) and tool.served}
+        return {name: tool for name, tool in tools.items() if _is_served(tool)}
 
     def is_served(self, name: str) -> bool:
         """Whether a tool is one of an MCP server, or may have been one that a server gained later."""
@@ -144,6 +145,18 @@ class Toolbox:
         limited._refusing = {name: tool for name, tool in self._refusing.items() if name in names}
         limited._allowed = self._allowed.intersection(names)
         return limited
+
+    def serve(self, tools: Sequence[Tool]) -> None:
+        """Puts tools in place of those of MCP servers. One that has a schema keeps it, or gives an error if it is gone;
+        new ones can be called."""
+        given = _by_name(tools)
+        kit = dict(self._kit.tools)
+        for name, gone in self.served.items():
+            tool = given.get(name) or _gone(gone)
+            kit[name] = (tool, Declaration(kit[name][1].schema, tool.beside(()).arguments))
+        self._kit = self._kit._replace(tools=kit)
+        self._added = {name: tool for name, tool in self._added.items() if not _is_served(tool)}
+        self._added |= {name: tool for name, tool in given.items() if name not in kit}
 
     def bring(self, tools: Sequence[Tool]) -> None:
         """Adds tools that can be called from now on. The schemas do not change; the caller must describe the tools."""
@@ -300,6 +313,20 @@ def _refusing(kit: _Kit, context: ToolContext) -> dict[str, Tool]:
 def _resolved(chosen: Mapping[str, Tool], profile: Profile) -> _Kit:
     tools = {name: (tool, tool.beside(chosen, profile)) for name, tool in chosen.items()}
     return _Kit(tools, tuple(declaration.schema for _, declaration in tools.values()), frozenset(tools))
+
+
+def _is_served(tool: Tool) -> bool:
+    return isinstance(tool, GivenTool) and tool.served
+
+
+def _gone(tool: Tool) -> Tool:
+    """What answers for the tool of a server that does not offer it any more."""
+
+    async def handler(ctx: ToolContext, /, **arguments: Any) -> dict[str, Any]:
+        del ctx, arguments
+        raise ToolError(f"{tool.name} is gone: its server does not offer it any more")
+
+    return replace(tool, handler=handler)
 
 
 def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:

@@ -39,7 +39,7 @@ async def run_chat(
     """Chats until the user leaves, or until the prompt is answered; returns the exit code."""
     if asked.prompt is not None:
         terminal = Terminal(json=asked.json)
-        async with open_chat(config, knowledge, store, terminal, _KEY) as chat:
+        async with open_chat(config, knowledge, store, terminal, _KEY, asked.sources) as chat:
             await _enter(chat, stored, asked, terminal)
             talk = Talk(chat, terminal)
             with relay_logs(terminal.note, loggers=_TOLD), terminal.interrupts(talk.interrupt):
@@ -54,7 +54,7 @@ async def run_chat(
         screen = Screen(hermes_home() / "chat_history", config.display, json=asked.json)
         if note := await anyio.to_thread.run_sync(knowledge.sync_bundled):
             screen.note(note)
-        async with open_chat(config, knowledge, store, screen, _KEY) as chat:
+        async with open_chat(config, knowledge, store, screen, _KEY, asked.sources) as chat:
             await _enter(chat, stored, asked, screen)
             model = chat.config.model
             at = f" at {model.base_url}" if model.provider in REMOTE else ""
