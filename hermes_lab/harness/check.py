@@ -29,6 +29,11 @@ def check_agent(config: RunConfig, suite: Suite, tasks: Iterable[Task], arms: Se
         check_tools(agent)
         check_servers(config)
         return
+    if config.mcp.servers:
+        raise ConfigError(
+            f"mcp.servers: only the lab's own loop offers them; leave out agent.program={agent.program}, or give that "
+            "program its servers in its own configuration"
+        )
     program = find_program(agent.program)
     read_settings(program, agent.settings)
     find_executable(program, agent.at)
