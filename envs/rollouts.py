@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -16,7 +15,7 @@ from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.weights import Say
 from hermes_lab.rewards import reward_warnings
 from hermes_lab.rollout import RolloutContext, RolloutSpec, RunEpisode, run_episode
-from hermes_lab.sandbox import open_sandbox, probe
+from hermes_lab.sandbox import open_sandboxes, probe
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.types import Episode, Task
@@ -85,11 +84,12 @@ async def open_rollouts(
         opened as model,
         open_auxiliary(config, say=say) as auxiliary,
         open_judge(config, say=say) as judge,
-        open_servers(config.mcp, partial(open_sandbox, config.sandbox)) as servers,
+        open_sandboxes(config.sandbox) as sandbox,
+        open_servers(config.mcp, sandbox) as servers,
     ):
         for warning in servers.warnings():
             say(warning)
-        sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
+        web = open_web(config.web)
         context = RolloutContext(
             config,
             tools_digest(config_digest(config), servers.served),

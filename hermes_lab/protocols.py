@@ -1,10 +1,13 @@
 """The interfaces between components. Each has two real implementations, or one and a shipped test double."""
 
+from __future__ import annotations
+
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from hermes_lab.types import Generation, Message, ModelIdentity, Task, Verdict
+if TYPE_CHECKING:
+    from hermes_lab.types import Generation, Message, ModelIdentity, Task, Verdict
 
 
 class ModelClient(Protocol):
@@ -152,7 +155,7 @@ class Workspace(Protocol):
 class Sandbox(Workspace, Protocol):
     """An isolated workspace for one episode; an async context manager."""
 
-    async def __aenter__(self) -> "Sandbox": ...
+    async def __aenter__(self) -> Sandbox: ...
 
     async def __aexit__(self, *exc: object) -> None:
         """Kills every process inside and removes the workspace."""
@@ -207,7 +210,7 @@ class Sandbox(Workspace, Protocol):
         """The home's path as seen by programs."""
         ...
 
-    def sibling(self) -> "Sandbox":
+    def sibling(self) -> Sandbox:
         """A second sandbox over the same workspace, with its own directory, variables and processes.
 
         It starts when entered. Leaving it keeps the workspace; leaving this sandbox ends it too.

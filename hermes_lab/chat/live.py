@@ -313,7 +313,7 @@ class LiveChat:
             more_skills=len(library.listed) - len(listed),
             background=background,
             profile=self.config.agent.prompt,
-            isolated=self.config.sandbox.backend != "local",
+            isolated=self.config.sandbox.isolates,
         )
         return Message("system", text)
 

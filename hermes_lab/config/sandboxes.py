@@ -97,3 +97,8 @@ class SandboxConfig(Section):
     """The service of `backend: modal`."""
     daytona: DaytonaConfig = DaytonaConfig()
     """The service of `backend: daytona`."""
+
+    @property
+    def isolates(self) -> bool:
+        """Whether commands are kept from the files, processes and network of the machine that they run on."""
+        return self.backend != "local" and not (self.backend == "ssh" and self.ssh.isolation == "none")

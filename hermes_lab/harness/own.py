@@ -177,7 +177,7 @@ def _system(
         more_skills=len(knowledge.library.listed) - len(listed),
         background=[context_files, knowledge.notes.render(config.memory)],
         profile=config.agent.prompt,
-        isolated=config.sandbox.backend != "local",
+        isolated=config.sandbox.isolates,
         root=assignment.task.root,
     )
     return Message(role="system", content=text)

@@ -1,6 +1,10 @@
 """The sandbox of the configured backend, and the promises that it does not keep."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+
+import anyio
 
 from hermes_lab.config.sandboxes import Promise, SandboxConfig
 from hermes_lab.errors import ConfigError
@@ -33,7 +37,34 @@ def open_sandbox(config: SandboxConfig, extras: Extras = NOTHING_MORE, *, root: 
             from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
 
             return BubblewrapSandbox(config, extras, root)
+        case "ssh":
+            from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
+            from hermes_lab.sandbox.ssh import SshMachine
+
+            return RemoteSandbox(config, SshMachine(config, keeps=False), extras, root)
     raise ConfigError(f"sandbox.backend: {config.backend} is not supported yet")
+
+
+@asynccontextmanager
+async def open_sandboxes(config: SandboxConfig) -> AsyncIterator[Callable[..., Sandbox]]:
+    """Yields what opens sandboxes as `open_sandbox` does. Those on another machine share one connection to it."""
+    if config.backend != "ssh":
+        yield partial(open_sandbox, config)
+        return
+    from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
+    from hermes_lab.sandbox.ssh import SshMachine
+
+    check_required(config)
+    machine = SshMachine(config)
+
+    def opened(extras: Extras = NOTHING_MORE, *, root: Root | None = None) -> Sandbox:
+        return RemoteSandbox(config, machine, extras, root)
+
+    try:
+        yield opened
+    finally:
+        with anyio.CancelScope(shield=True):
+            await machine.aclose()
 
 
 def stricter(config: SandboxConfig, root: Root) -> SandboxConfig:
@@ -51,6 +82,10 @@ def unkept(config: SandboxConfig) -> Mapping[Promise, str]:
         from hermes_lab.sandbox.local import UNKEPT
 
         return UNKEPT
+    if config.backend == "ssh" and config.ssh.isolation == "none":
+        from hermes_lab.sandbox.ssh import UNKEPT as UNKEPT_OVER_SSH
+
+        return UNKEPT_OVER_SSH
     return {}
 
 

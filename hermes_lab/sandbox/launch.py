@@ -1,5 +1,7 @@
 """Finds bubblewrap and builds its command line."""
 
+from __future__ import annotations
+
 import functools
 import importlib.util
 import os
@@ -8,9 +10,8 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox import etc
 from hermes_lab.sandbox import rooted as rooting
@@ -20,7 +21,10 @@ from hermes_lab.sandbox.seccomp import seccomp_filter
 from hermes_lab.sandbox.shell import session, unreadable_bash
 from hermes_lab.sandbox.spawn import Piped, spawn
 from hermes_lab.sandbox.workspace import ROOTED_SKILLS, SKILLS, WORKSPACE
-from hermes_lab.types import Root
+
+if TYPE_CHECKING:
+    from hermes_lab.config.sandboxes import SandboxConfig
+    from hermes_lab.types import Root
 
 TMP_MB, SHM_MB = 256, 64
 """Maximum sizes of /tmp and /dev/shm, if `memory_mb` is at least four times as much."""
@@ -101,7 +105,7 @@ def start(
             os.close(fd)
 
 
-def _rooted_mounts(root: "_Root", folders: EpisodeFolders) -> tuple[str, ...]:
+def _rooted_mounts(root: _Root, folders: EpisodeFolders) -> tuple[str, ...]:
     """The system of a task with a root of its own. Of two options for one property bwrap takes the last."""
     harness = harness_folder(owner())
     overlays = rooting.arguments(harness, owner(), root.folder, folders)

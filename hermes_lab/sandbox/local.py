@@ -1,21 +1,26 @@
 """The local backend, without isolation: commands run as the current user in a temporary folder."""
 
+from __future__ import annotations
+
 import os
 import signal
 import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import anyio
 
-from hermes_lab.config.sandboxes import Promise, SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
 from hermes_lab.sandbox.network import listen_here
 from hermes_lab.sandbox.piped import PipedSandbox, gone
 from hermes_lab.sandbox.shell import session
 from hermes_lab.sandbox.spawn import Piped, spawn
+
+if TYPE_CHECKING:
+    from hermes_lab.config.sandboxes import Promise, SandboxConfig
 
 _ESCAPES = "a process that clears its environment (env -i) outlives the episode and escapes all limits"
 UNKEPT: Mapping[Promise, str] = {

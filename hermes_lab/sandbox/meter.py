@@ -4,6 +4,8 @@ One thread per harness checks every quarter of a second those episodes in which 
 running that long. It sleeps if there are none, and uses at most a twentieth of a core by checking less often.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import stat
@@ -12,10 +14,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.sandbox.folders import EpisodeFolders
+
+if TYPE_CHECKING:
+    from hermes_lab.config.sandboxes import SandboxConfig
 
 _PERIOD = 0.25  # seconds
 _SHORT_COMMANDS = 1.0  # seconds between checks of a sandbox that has only short commands

@@ -1,22 +1,27 @@
 """A warm sandbox that is a child process behind two pipes: the common part of bubblewrap and local."""
 
+from __future__ import annotations
+
 import os
 import signal
 from abc import abstractmethod
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.lowlevel import RunVar
 
-from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox import launch
 from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
 from hermes_lab.sandbox.folders import EpisodeFolders, close_exchange, close_folders, open_exchange, open_folders
 from hermes_lab.sandbox.spawn import Piped
 from hermes_lab.sandbox.warm import WarmSandbox
-from hermes_lab.types import Root
+
+if TYPE_CHECKING:
+    from hermes_lab.config.sandboxes import SandboxConfig
+    from hermes_lab.types import Root
 
 _READY = b"ready\n"
 _turn: RunVar[anyio.Semaphore] = RunVar("_turn")

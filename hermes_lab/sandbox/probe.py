@@ -19,7 +19,7 @@ async def probe(config: SandboxConfig | None = None, root: Root | None = None) -
         ran = await sandbox.exec("true")
         if ran.exit_code != 0:
             raise SandboxError(f"sandbox: commands do not run: {ran.output.strip() or ran.exit_code}")
-        if config.backend != "local":
+        if config.isolates:
             await _must_isolate(sandbox)
             if root is None:
                 await _must_fail(sandbox, "touch /usr/.hermes-lab", "the system is writable")

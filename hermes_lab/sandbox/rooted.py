@@ -4,15 +4,20 @@ Commands are uid 0 inside and an ordinary user outside. The kernel maps only tha
 another user, and files of /usr can be replaced but not changed in place.
 """
 
+from __future__ import annotations
+
 import functools
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hermes_lab.sandbox import etc
 from hermes_lab.sandbox.folders import EpisodeFolders
 from hermes_lab.sandbox.workspace import ROOTED_SKILLS
-from hermes_lab.types import Root
+
+if TYPE_CHECKING:
+    from hermes_lab.types import Root
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HOME = "/root"

@@ -1,11 +1,16 @@
 """The bash that is process 1 of a warm session: an executable but unreadable copy."""
 
+from __future__ import annotations
+
 import functools
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError
+
+if TYPE_CHECKING:
+    from hermes_lab.config.sandboxes import SandboxConfig
 
 _BASH = "/bin/bash"
 _SUID_DUMPABLE = Path("/proc/sys/fs/suid_dumpable")

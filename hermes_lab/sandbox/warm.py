@@ -1,5 +1,7 @@
 """A sandbox with a warm shell as process 1: what all backends share, with hooks for their differences."""
 
+from __future__ import annotations
+
 import asyncio
 import signal
 import socket
@@ -8,12 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import anyio
 import anyio.to_thread
 
-from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError, ToolError
 from hermes_lab.protocols import ExecResult
 from hermes_lab.sandbox import launch, meter
@@ -24,7 +25,10 @@ from hermes_lab.sandbox.folders import EpisodeFolders
 from hermes_lab.sandbox.network import listen_inside
 from hermes_lab.sandbox.process import SandboxProcess
 from hermes_lab.sandbox.workspace import ROOTED_SKILLS, SKILLS, WORKSPACE, WorkspaceFolder
-from hermes_lab.types import Root
+
+if TYPE_CHECKING:
+    from hermes_lab.config.sandboxes import SandboxConfig
+    from hermes_lab.types import Root
 
 _TIMED_OUT = 124  # the exit code of timeout(1)
 _SMALL_OUTPUT = 1_000_000
@@ -174,14 +178,14 @@ class WarmSandbox(ABC):
         sibling._host = self
         return sibling
 
-    def _admit(self, sibling: "WarmSandbox") -> EpisodeFolders:
+    def _admit(self, sibling: WarmSandbox) -> EpisodeFolders:
         """The folders of a starting sibling: the episode's, except for the exchange folder."""
         folders = self.folders._replace(exchange=sibling._open_exchange())
         self._siblings.append(sibling)
         sibling._full = self._full
         return folders
 
-    def _dismiss(self, sibling: "WarmSandbox") -> bool:
+    def _dismiss(self, sibling: WarmSandbox) -> bool:
         """Whether the sibling is to be ended: False if it ended with this sandbox or never started."""
         if sibling not in self._siblings:
             return False

@@ -26,7 +26,7 @@ class Expanded(NamedTuple):
 
 def snippet_sandbox(sandbox: Sandbox, config: RunConfig) -> Sandbox | None:
     """Returns the sandbox if a skill's commands may run in it by `skills.inline_shell`; otherwise None."""
-    mode, isolated = config.skills.inline_shell, config.sandbox.backend != "local"
+    mode, isolated = config.skills.inline_shell, config.sandbox.isolates
     return sandbox if mode == "always" or (mode == "isolated" and isolated) else None
 
 

@@ -42,7 +42,7 @@ from hermes_lab.runners.engine.snapshots import remove_partial_snapshots
 from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
 from hermes_lab.runners.engine.weights import weights_digest, weights_of, wrap_adapter_errors
 from hermes_lab.runners.interrupt import ignored_interrupts, one_interrupt
-from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
+from hermes_lab.sandbox import missing_guarantees, open_sandbox, open_sandboxes, probe
 from hermes_lab.suites import RemarkingSuite
 from hermes_lab.tools.toolbox import check_toolsets
 from hermes_lab.types import ServedTools, Task
@@ -282,7 +282,8 @@ async def _run(
             opened as models,
             open_auxiliary(config, say=say) as auxiliary,
             open_judge(config, say=say) as judge,
-            open_servers(config.mcp, partial(open_sandbox, config.sandbox), folder / BLOBS) as servers,
+            open_sandboxes(config.sandbox) as opener,
+            open_servers(config.mcp, opener, folder / BLOBS) as servers,
         ):
             for warning in servers.warnings():
                 listener.warning(warning)
@@ -295,7 +296,7 @@ async def _run(
                     digest,
                     plan.suite,
                     model,
-                    partial(open_sandbox, config.sandbox),
+                    opener,
                     web,
                     auxiliary,
                     judge,

@@ -6,7 +6,6 @@ import pickle
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -29,7 +28,7 @@ from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.runners.engine.garbage import collect_rarely
 from hermes_lab.runners.engine.log_relay import episode_context
 from hermes_lab.runners.engine.open_files import raise_open_file_limit
-from hermes_lab.sandbox import open_sandbox, probe
+from hermes_lab.sandbox import open_sandboxes, probe
 from hermes_lab.types import ModelIdentity
 from hermes_lab.verification import open_judge
 from hermes_lab.web import open_web
@@ -110,7 +109,8 @@ class Worker:
                 models = await stack.enter_async_context(opened)
                 auxiliary = await stack.enter_async_context(open_auxiliary(config, say=_log.info))
                 judge = await stack.enter_async_context(open_judge(config, say=_log.info))
-                sandbox, web = partial(open_sandbox, config.sandbox), open_web(config.web)
+                sandbox = await stack.enter_async_context(open_sandboxes(config.sandbox))
+                web = open_web(config.web)
                 setup = self._setup
                 servers = await stack.enter_async_context(open_servers(config.mcp, sandbox, setup.blobs))
                 if tools_digest(config_digest(config), servers.served) != setup.digest:

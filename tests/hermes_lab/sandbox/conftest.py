@@ -1,11 +1,12 @@
 """A real sandbox, and eyes on the host's processes."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import NamedTuple
 
 import pytest
 from docker_fixture import needed_config
 from fakes import processes
+from fakes.sshd import Sshd, running_sshd
 
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.protocols import Sandbox
@@ -25,10 +26,28 @@ class Backend(NamedTuple):
         return open_sandbox(self.config.model_copy(update=limits), extras)
 
 
+@pytest.fixture(scope="session")
+def sshd() -> Iterator[Sshd]:
+    with running_sshd() as started:
+        yield started
+
+
 @pytest.fixture(params=["bubblewrap", "docker", "local"])
+def backend_here(request: pytest.FixtureRequest) -> Backend:
+    """Every backend whose folders are on this machine."""
+    return _backend(request)
+
+
+@pytest.fixture(params=["bubblewrap", "docker", "local", "ssh"])
 def backend(request: pytest.FixtureRequest) -> Backend:
-    """Every backend in turn; docker is skipped, with the reason, where there is no engine."""
+    """Every backend in turn; docker and ssh are skipped, with the reason, where there is no engine or server. ssh is
+    this machine by way of a real server, with bubblewrap there."""
+    return _backend(request)
+
+
+def _backend(request: pytest.FixtureRequest) -> Backend:
     configs: dict[str, Callable[[], SandboxConfig]] = {
+        "ssh": lambda: request.getfixturevalue("sshd").config(),
         "bubblewrap": SandboxConfig,
         "docker": needed_config,
         "local": lambda: SandboxConfig(backend="local", allow_local=True),

@@ -198,12 +198,12 @@ async def test_an_attack_fails_and_without_isolation_it_does_not(name: str, back
     assert attack.succeeded(host, result) == expected, result
 
 
-async def test_no_program_with_pipes_comes_through_either(backend: Any, host: Host) -> None:
+async def test_no_program_with_pipes_comes_through_either(backend_here: Any, host: Host) -> None:
     """What needs no limits, tried by programs beside a home and a socket; `local` is tried above."""
-    async with backend.open(Extras(home=True, address_space=False)) as sandbox:
+    async with backend_here.open(Extras(home=True, address_space=False)) as sandbox:
         with await sandbox.listen(8000):
             for name, attack in ATTACKS.items():
-                if attack.limits or backend.name == "local":
+                if attack.limits or backend_here.name == "local":
                     continue
                 await sandbox.write("attack.py", host.script(attack.script).encode())
                 said = await _said(await sandbox.start(["python3", "attack.py"], {"PATH": "/usr/bin:/usr/local/bin"}))

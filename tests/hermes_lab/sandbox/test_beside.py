@@ -57,8 +57,8 @@ async def test_a_fresh_command_stops_the_background_of_its_own_sandbox_alone(bac
         assert (await sandbox.exec(moved, timeout=20, fresh=True)).exit_code == 0
 
 
-async def test_the_end_of_the_first_is_the_end_of_all(backend: Any, marker: str, is_running: IsRunning) -> None:
-    async with backend.open() as sandbox:
+async def test_the_end_of_the_first_is_the_end_of_all(backend_here: Any, marker: str, is_running: IsRunning) -> None:
+    async with backend_here.open() as sandbox:
         sibling = await sandbox.sibling().__aenter__()
         below = await sibling.sibling().__aenter__()
         await sibling.exec(f"sleep {marker}1 &")
@@ -113,8 +113,8 @@ async def test_a_workspace_that_one_filled_is_full_for_the_other(backend: Any, e
         await sandbox.write("more", b"x")
 
 
-async def test_the_workspace_is_counted_once(backend: Any) -> None:
-    async with backend.open() as sandbox, sandbox.sibling() as sibling:
+async def test_the_workspace_is_counted_once(backend_here: Any) -> None:
+    async with backend_here.open() as sandbox, sandbox.sibling() as sibling:
         assert isinstance(sandbox, WarmSandbox)
         await sandbox.exec("head -c 1000000 /dev/zero >big")
         sizes = [each.disk_bytes() for each in (sandbox, sibling)]

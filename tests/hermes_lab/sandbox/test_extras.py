@@ -44,8 +44,8 @@ async def _python(sandbox: Sandbox, script: str) -> Process:
 # The home
 
 
-async def test_the_home_is_shared_with_the_harness_and_ends_with_the_sandbox(backend: Any) -> None:
-    async with backend.open(HOME) as sandbox:
+async def test_the_home_is_shared_with_the_harness_and_ends_with_the_sandbox(backend_here: Any) -> None:
+    async with backend_here.open(HOME) as sandbox:
         sandbox.home.write("config/a.txt", b"mine\n")
         sandbox.home.write("run", b"#!/bin/sh\necho ran\n")
         process = await sandbox.start(
@@ -57,24 +57,24 @@ async def test_the_home_is_shared_with_the_harness_and_ends_with_the_sandbox(bac
         assert sandbox.home.files("notes") == ["b/c"]
         assert sandbox.home.files("nowhere") == []
         assert sandbox.home.read("notes/b/c", 10) == b"new\n"
-        assert sandbox.home.read(f"{sandbox.seen_home}/config/a.txt", 10) == b"new\n" or backend.name == "local"
+        assert sandbox.home.read(f"{sandbox.seen_home}/config/a.txt", 10) == b"new\n" or backend_here.name == "local"
         assert (await sandbox.exec(f"cat {sandbox.seen_home}/notes/b/c")).output == "new\n"
         folder = sandbox.folders.home
     assert not folder.exists()
 
 
-async def test_there_is_none_unless_asked_for(backend: Any) -> None:
-    async with backend.open() as sandbox:
+async def test_there_is_none_unless_asked_for(backend_here: Any) -> None:
+    async with backend_here.open() as sandbox:
         assert (await sandbox.exec("ls /app 2>/dev/null; true")).output.split() in (["data", "skills"], [])
         assert sandbox.folders.home is None
 
 
-async def test_homes_of_others_are_out_of_sight(backend: Any, marker: str) -> None:
-    async with backend.open(HOME) as other, backend.open(HOME) as sandbox:
+async def test_homes_of_others_are_out_of_sight(backend_here: Any, marker: str) -> None:
+    async with backend_here.open(HOME) as other, backend_here.open(HOME) as sandbox:
         other.home.write(marker, b"x")
-        places = [str(other.folders.home.parent), *(["/app", "/tmp"] if backend.name != "local" else [])]
+        places = [str(other.folders.home.parent), *(["/app", "/tmp"] if backend_here.name != "local" else [])]
         found = await _output(await sandbox.start(["find", *places, "-name", marker], PATH))
-        assert (marker in found) == (backend.name == "local")
+        assert (marker in found) == (backend_here.name == "local")
         assert sandbox.home.files() == []
 
 
@@ -87,7 +87,7 @@ def secret() -> Iterator[Path]:
 
 
 async def test_links_pipes_and_sockets_in_the_home_are_neither_followed_nor_waited_for(
-    backend: Any, secret: Path
+    backend_here: Any, secret: Path
 ) -> None:
     script = f"""
         import os, socket
@@ -104,7 +104,7 @@ async def test_links_pipes_and_sockets_in_the_home_are_neither_followed_nor_wait
         except OSError: pass
         for n in range(40): os.makedirs(f"many/{{n}}", exist_ok=True)
     """
-    async with backend.open(HOME) as sandbox:
+    async with backend_here.open(HOME) as sandbox:
         process = await _python(sandbox, script)
         await _output(process)
         assert process.errors() == ""
@@ -134,9 +134,9 @@ async def test_links_pipes_and_sockets_in_the_home_are_neither_followed_nor_wait
         assert [path.name for path in secret.parent.iterdir()] == ["secret"]
 
 
-async def test_deep_and_huge_trees_in_the_home_are_refused(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_deep_and_huge_trees_in_the_home_are_refused(backend_here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workspace, "_MOST_FILES", 100)
-    async with backend.open(HOME) as sandbox:
+    async with backend_here.open(HOME) as sandbox:
         await _output(await _python(sandbox, "import os\nos.chdir(os.environ['HOME'])\nos.makedirs('d/' * 60)"))
         with pytest.raises(ToolError, match="nested deeper than"):
             sandbox.home.files()
@@ -163,7 +163,7 @@ async def test_deep_and_huge_trees_in_the_home_are_refused(backend: Any, monkeyp
     assert not folder.exists()
 
 
-async def test_a_home_that_changes_while_it_is_read_leads_nowhere_else(backend: Any, secret: Path) -> None:
+async def test_a_home_that_changes_while_it_is_read_leads_nowhere_else(backend_here: Any, secret: Path) -> None:
     script = f"""
         import os
         os.chdir(os.environ["HOME"])
@@ -174,7 +174,7 @@ async def test_a_home_that_changes_while_it_is_read_leads_nowhere_else(backend: 
         while True:
             os.rename("a", "c"); os.rename("b", "a"); os.rename("a", "b"); os.rename("c", "a")
     """
-    async with backend.open(HOME) as sandbox:
+    async with backend_here.open(HOME) as sandbox:
         process = await _python(sandbox, script)
         await process.receive()
         seen, rounds = set(), 0
@@ -208,7 +208,7 @@ def tool(tmp_path: Path) -> Path:
     return tool
 
 
-async def test_an_installation_is_at_its_own_path_and_cannot_be_changed(backend: Any, tool: Path) -> None:
+async def test_an_installation_is_at_its_own_path_and_cannot_be_changed(backend_here: Any, tool: Path) -> None:
     change = """
         import os
         tool = os.environ["TOOL"]
@@ -223,15 +223,15 @@ async def test_an_installation_is_at_its_own_path_and_cannot_be_changed(backend:
         attempt(os.link, f"{tool}/bin/tool", f"{tool}/bin/other")
         attempt(os.unlink, f"{tool}/bin/tool")
     """
-    async with backend.open(Extras((tool,), home=True)) as sandbox:
+    async with backend_here.open(Extras((tool,), home=True)) as sandbox:
         assert not _is_mounted(tool)
         process = await sandbox.start([f"{tool}/bin/tool"], PATH)
         assert await _output(process) == f"run at {tool}/bin/tool\n", process.errors()
         assert (await sandbox.exec(f"'{tool}/bin/tool'")).output == f"run at {tool}/bin/tool\n"
         change = textwrap.dedent(change)
         said = await _output(await sandbox.start(["python3", "-c", change], PATH | {"TOOL": str(tool)}))
-        assert bool(said) == (backend.name == "local"), said
-        if backend.name != "local":
+        assert bool(said) == (backend_here.name == "local"), said
+        if backend_here.name != "local":
             assert (await sandbox.exec(f"ls -A '{tool.parent}'")).output == "in stalled\n"
             assert sorted(path.name for path in tool.rglob("*")) == ["bin", "tool"]  # noqa: ASYNC240
     assert not _is_mounted(tool)
@@ -243,14 +243,14 @@ def _is_mounted(path: Path) -> bool:
 
 
 async def test_a_file_and_several_installations_and_one_below_temporary_folders(
-    backend: Any, tool: Path, secret: Path
+    backend_here: Any, tool: Path, secret: Path
 ) -> None:
     file = tool.with_name("single")
     file.write_text("#!/bin/sh\necho single\n")
     file.chmod(0o755)
     link = tool.with_name("link")
     link.symlink_to(tool)
-    async with backend.open(Extras((tool, file, secret.parent, link))) as sandbox:
+    async with backend_here.open(Extras((tool, file, secret.parent, link))) as sandbox:
         for command, said in {
             file: "single\n",
             f"{tool}/bin/tool": f"run at {tool}/bin/tool\n",
@@ -259,7 +259,7 @@ async def test_a_file_and_several_installations_and_one_below_temporary_folders(
             assert await _output(await sandbox.start([str(command)], PATH)) == said
         assert (await sandbox.exec(f"cat {secret}")).output == SECRET
         for path in (file, secret):
-            assert ((await sandbox.exec(f"echo x >>'{path}'")).exit_code == 0) == (backend.name == "local")
+            assert ((await sandbox.exec(f"echo x >>'{path}'")).exit_code == 0) == (backend_here.name == "local")
 
 
 async def test_other_installations_in_one_harness_are_other_roots(tool: Path, tmp_path: Path) -> None:
@@ -301,11 +301,11 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.close()
 
 
-async def test_a_socket_inside_is_served_outside(backend: Any) -> None:
-    async with backend.open() as sandbox:
+async def test_a_socket_inside_is_served_outside(backend_here: Any) -> None:
+    async with backend_here.open() as sandbox:
         listener = await sandbox.listen(8000)
         port = listener.getsockname()[1]
-        assert port == 8000 or backend.name == "local"
+        assert port == 8000 or backend_here.name == "local"
         async with await asyncio.start_server(_answer, sock=listener):
             environment = PATH | {"PORT": str(port)}
             for _ in range(3):
@@ -313,21 +313,21 @@ async def test_a_socket_inside_is_served_outside(backend: Any) -> None:
                 assert await _output(process) == "answer to asked\n", process.errors()
             asked = await sandbox.exec(f"exec 3<>/dev/tcp/127.0.0.1/{port}; echo me >&3; cat <&3", fresh=True)
             assert asked.output == "answer to me\n"
-        if backend.name != "local":
+        if backend_here.name != "local":
             with pytest.raises(OSError, match="refused"):
                 socket.create_connection(("127.0.0.1", port)).close()  # outside there is none
             assert (await sandbox.exec(f"exec 3<>/dev/tcp/127.0.0.1/{port}")).exit_code != 0  # closed
 
 
-async def test_each_sandbox_has_its_own_port_and_a_taken_one_is_told(backend: Any) -> None:
-    async with backend.open() as sandbox, backend.open() as other:
+async def test_each_sandbox_has_its_own_port_and_a_taken_one_is_told(backend_here: Any) -> None:
+    async with backend_here.open() as sandbox, backend_here.open() as other:
         with await sandbox.listen(8000), await other.listen(8000):
-            if backend.name != "local":
+            if backend_here.name != "local":
                 with pytest.raises(SandboxError, match="no socket at port 8000 of its network: Address already in use"):
                     await sandbox.listen(8000)
 
 
-async def test_nothing_but_the_port_can_be_reached(backend: Any, marker: str) -> None:
+async def test_nothing_but_the_port_can_be_reached(backend_here: Any, marker: str) -> None:
     script = f"""
         import os, socket, threading
         def attempt(family, kind, address, data=b""):
@@ -353,11 +353,11 @@ async def test_nothing_but_the_port_can_be_reached(backend: Any, marker: str) ->
     ):
         abstract.bind(f"\0{marker}")
         abstract.listen()
-        async with backend.open() as sandbox:
+        async with backend_here.open() as sandbox:
             with await sandbox.listen(8000):
                 environment = PATH | {"HOST_PORT": str(host.getsockname()[1])}
                 process = await sandbox.start(["python3", "-c", textwrap.dedent(script)], environment)
-                assert ("reached" in await _output(process)) == (backend.name == "local")
+                assert ("reached" in await _output(process)) == (backend_here.name == "local")
                 assert process.errors() == ""
 
 
@@ -413,12 +413,12 @@ def _hold(megabytes: int, marker: str) -> list[str]:
 
 
 async def test_memory_of_all_programs_together_is_limited(
-    backend: Any, marker: str, is_running: IsRunning, eventually: Eventually
+    backend_here: Any, marker: str, is_running: IsRunning, eventually: Eventually
 ) -> None:
-    async with backend.open(Extras(address_space=False), memory_mb=200) as sandbox:
+    async with backend_here.open(Extras(address_space=False), memory_mb=200) as sandbox:
         programs = [await sandbox.start(_hold(90, marker), PATH) for _ in range(3)]
         with anyio.fail_after(30):
-            if backend.name == "docker":  # the kernel kills one
+            if backend_here.name == "docker":  # the kernel kills one
                 await eventually(lambda: any(program.ended for program in programs))
                 return
             for program in programs:
@@ -428,18 +428,18 @@ async def test_memory_of_all_programs_together_is_limited(
 
 
 @pytest.mark.parametrize("limited", [True, False])
-async def test_address_space_is_limited_only_where_that_is_wanted(backend: Any, limited: bool) -> None:
+async def test_address_space_is_limited_only_where_that_is_wanted(backend_here: Any, limited: bool) -> None:
     reserve = "import mmap; mmap.mmap(-1, 2 << 30); print('reserved')"
-    async with backend.open(Extras(address_space=limited), memory_mb=500) as sandbox:
+    async with backend_here.open(Extras(address_space=limited), memory_mb=500) as sandbox:
         process = await sandbox.start(["python3", "-c", reserve], PATH)
-        refused = limited and backend.name != "docker"  # it counts what is used
+        refused = limited and backend_here.name != "docker"  # it counts what is used
         assert (await _output(process) == "") == refused
         assert ("MemoryError" in process.errors() or "Cannot allocate" in process.errors()) == refused
         command = await sandbox.exec(f'python3 -c "{reserve}"')  # a command's own limit stays
-        assert (command.exit_code != 0) == (backend.name != "docker")
+        assert (command.exit_code != 0) == (backend_here.name != "docker")
 
 
-async def test_files_and_processes_are_limited(backend: Any) -> None:
+async def test_files_and_processes_are_limited(backend_here: Any) -> None:
     forks = """
         import os, time
         made = 0
@@ -452,18 +452,18 @@ async def test_files_and_processes_are_limited(backend: Any) -> None:
             except OSError: break
         print(made)
     """
-    async with backend.open(Extras(home=True, address_space=False), file_mb=1, processes=40) as sandbox:
+    async with backend_here.open(Extras(home=True, address_space=False), file_mb=1, processes=40) as sandbox:
         process = await sandbox.start(
             ["bash", "-c", "head -c 5000000 /dev/zero >~/big"], PATH | {"HOME": sandbox.seen_home}
         )
         assert await process.wait() in (1, 153), process.errors()
         assert len(sandbox.home.read("big", 10_000_000)) == 1 << 20
         made = int(await _output(await _python(sandbox, forks)))
-        assert made == 60 if backend.name == "local" else made < 41
+        assert made == 60 if backend_here.name == "local" else made < 41
 
 
-async def test_a_home_counts_to_the_disk_and_the_message_says_so(backend: Any, marker: str) -> None:
-    async with backend.open(HOME, disk_mb=8) as sandbox:
+async def test_a_home_counts_to_the_disk_and_the_message_says_so(backend_here: Any, marker: str) -> None:
+    async with backend_here.open(HOME, disk_mb=8) as sandbox:
         fill = f"for n in {{1..6}}; do head -c 1000000 /dev/zero | tee ~/$n >$n; done; sleep {marker}"
         process = await sandbox.start(["bash", "-c", fill], PATH | {"HOME": sandbox.seen_home})
         with anyio.fail_after(30):

@@ -23,8 +23,8 @@ from hermes_lab.sandbox.persistent import open_workspace
 pytestmark = pytest.mark.anyio
 
 
-def configured(backend: Backend, folder: Path, **limits: int) -> SandboxConfig:
-    return backend.config.model_copy(update={"workspace": str(folder), **limits})
+def configured(backend_here: Backend, folder: Path, **limits: int) -> SandboxConfig:
+    return backend_here.config.model_copy(update={"workspace": str(folder), **limits})
 
 
 def owners(folder: Path) -> set[int]:
@@ -42,9 +42,9 @@ async def run(config: SandboxConfig, home: Path, *commands: str) -> list[str]:
     return said
 
 
-async def test_files_stay_and_are_there_again(backend: Backend, tmp_path: Path) -> None:
+async def test_files_stay_and_are_there_again(backend_here: Backend, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "data"
-    config = configured(backend, folder)
+    config = configured(backend_here, folder)
     await run(config, tmp_path / "home", "mkdir -p a/b; echo one > a/b/file; ln -s a/b link; chmod 600 a/b/file")
     assert (folder / "a/b/file").read_text() == "one\n"
     assert owners(folder) == {os.geteuid()}
@@ -53,8 +53,8 @@ async def test_files_stay_and_are_there_again(backend: Backend, tmp_path: Path) 
     assert list(folder.iterdir()) == []
 
 
-async def test_the_harness_reads_and_writes_in_it_too(backend: Backend, tmp_path: Path) -> None:
-    config = configured(backend, tmp_path / "data")
+async def test_the_harness_reads_and_writes_in_it_too(backend_here: Backend, tmp_path: Path) -> None:
+    config = configured(backend_here, tmp_path / "data")
     async with (
         open_workspace(config, tmp_path / "home") as folder,
         open_sandbox(config, Extras(workspace=folder)) as sandbox,
@@ -77,21 +77,21 @@ async def test_nothing_else_of_the_machine_is_reached(tmp_path: Path) -> None:
     assert said.count("No such file") == 3
 
 
-async def test_the_limit_counts_what_is_there(backend: Backend, tmp_path: Path) -> None:
+async def test_the_limit_counts_what_is_there(backend_here: Backend, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/large").write_bytes(os.urandom(12 << 20))
     with pytest.raises(ConfigError, match=r"sandbox\.workspace: .*data holds 12 MB, more than sandbox\.disk_mb=10"):
-        await run(configured(backend, tmp_path / "data", disk_mb=10), tmp_path / "home", "true")
+        await run(configured(backend_here, tmp_path / "data", disk_mb=10), tmp_path / "home", "true")
     said = await run(
-        configured(backend, tmp_path / "data", disk_mb=20),
+        configured(backend_here, tmp_path / "data", disk_mb=20),
         tmp_path / "home",
         "head -c 12000000 /dev/urandom > more; sleep 3",
     )
     assert "larger than 20 MB" in said[0]
 
 
-async def test_whatever_the_agent_leaves_belongs_to_the_person(backend: Backend, tmp_path: Path) -> None:
-    config = configured(backend, tmp_path / "data")
+async def test_whatever_the_agent_leaves_belongs_to_the_person(backend_here: Backend, tmp_path: Path) -> None:
+    config = configured(backend_here, tmp_path / "data")
     odd = (
         "mkfifo pipe; mkdir -m 500 closed; touch $'\\xff name' -- -rf; ln a b 2>/dev/null; ln -- -rf twice; ln -s / all"
     )
