@@ -17,6 +17,7 @@ from hermes_lab.rewards import reward_warnings
 from hermes_lab.rollout import RolloutContext, RolloutSpec, RunEpisode, run_episode
 from hermes_lab.sandbox import open_sandboxes, probe
 from hermes_lab.skills.library import Library
+from hermes_lab.suites import servers_of
 from hermes_lab.tasks import load_suite
 from hermes_lab.types import Episode, Task
 from hermes_lab.verification import open_judge
@@ -85,7 +86,7 @@ async def open_rollouts(
         open_auxiliary(config, say=say) as auxiliary,
         open_judge(config, say=say) as judge,
         open_sandboxes(config.sandbox) as sandbox,
-        open_servers(config.mcp, sandbox) as servers,
+        open_servers(servers_of(config.mcp, suite), sandbox) as servers,
     ):
         for warning in servers.warnings():
             say(warning)
@@ -100,7 +101,7 @@ async def open_rollouts(
             auxiliary,
             judge,
             program=find_installed(config.agent),
-            servers=servers if config.mcp.servers else None,
+            servers=servers if servers.config.servers else None,
         )
         async with executor(config, [context], [config.model.adapter], say) as run:
             yield Rollouts(context, library or Library(), run)

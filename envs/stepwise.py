@@ -15,6 +15,7 @@ from hermes_lab.protocols import Suite
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.library import Library
+from hermes_lab.suites import servers_of
 from hermes_lab.types import Episode, Generation, Message, ModelIdentity, Task
 from hermes_lab.web import open_web
 
@@ -68,9 +69,9 @@ class SteppedRollout:
 
     async def _run(self, config: RunConfig, suite: Suite, task: Task, library: Library) -> Episode:
         sandbox = partial(open_sandbox, config.sandbox)
-        async with open_servers(config.mcp, sandbox) as servers:
+        async with open_servers(servers_of(config.mcp, suite), sandbox) as servers:
             digest = tools_digest(config_digest(config), servers.served)
-            web, served = open_web(config.web), servers if config.mcp.servers else None
+            web, served = open_web(config.web), servers if servers.config.servers else None
             context = RolloutContext(config, digest, suite, self._model, sandbox, web, servers=served)
             spec = RolloutSpec(task, lane="env", round=0, sample=0, experience=0, place=0, review="never")
             return await run_episode(context, spec, Knowledge(library))

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from hermes_lab.config.mcp import McpConfig, McpServerConfig
+from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox, Suite, Workspace
 from hermes_lab.skills.library import Library
 from hermes_lab.tools.registry import Tool
@@ -92,6 +94,26 @@ class RemarkingSuite(Suite, Protocol):
     def remarks(self) -> Sequence[str]:
         """What a run of its tasks does not keep, a line each, for a warning."""
         ...
+
+
+@runtime_checkable
+class ServingSuite(Suite, Protocol):
+    """A suite whose tasks are done with the tools of MCP servers that it brings."""
+
+    @property
+    def servers(self) -> Mapping[str, McpServerConfig]:
+        """The servers by name, as in `mcp.servers`. They are part of the tasks, so the configuration's digest leaves
+        them out; the digests of their tools are recorded as those of all servers."""
+        ...
+
+
+def servers_of(config: McpConfig, suite: Suite) -> McpConfig:
+    """The configured servers, and those of the suite. Raises `ConfigError` if two have the same name."""
+    if not isinstance(suite, ServingSuite):
+        return config
+    if taken := sorted(set(config.servers) & set(suite.servers)):
+        raise ConfigError(f"mcp.servers.{taken[0]}: the suite {suite.name} has a server of that name; choose another")
+    return McpConfig(servers={**suite.servers, **config.servers})
 
 
 @runtime_checkable

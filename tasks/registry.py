@@ -27,13 +27,14 @@ _HERE = Path(__file__).parent
 ENTRY_POINTS = "hermes_lab.suites"
 ADAPTERS = "adapters"
 OPEN_ENDED = "open_ended"
+SERVED = "served"
 
 
 @cache
 def domains() -> dict[str, tuple[str, ...]]:
     """The families of each domain, by name. Does not import them."""
     folders = [each.name for each in pkgutil.iter_modules([str(_HERE)]) if each.ispkg]
-    found = {name: _modules(name) for name in folders if name not in (ADAPTERS, OPEN_ENDED)}
+    found = {name: _modules(name) for name in folders if name not in (ADAPTERS, OPEN_ENDED, SERVED)}
     return {domain: families for domain, families in found.items() if families}
 
 
@@ -45,6 +46,11 @@ def stories() -> tuple[str, ...]:
 def adapters() -> tuple[str, ...]:
     """The third-party suites that have an adapter. Does not import them. What reads folders (Harbor) has no name."""
     return tuple(name for name in _modules(ADAPTERS) if not (_HERE / ADAPTERS / name).is_dir())
+
+
+def served() -> tuple[str, ...]:
+    """The suites whose tools come from an MCP server of their own. Does not import them."""
+    return tuple(name for name in _modules(SERVED) if name not in ("desk",))
 
 
 def _modules(package: str) -> tuple[str, ...]:
@@ -70,7 +76,7 @@ def load_story(name: str) -> Story:
 def list_suites() -> list[str]:
     """The valid values of `suite.name`. Does not import the suites."""
     families = [family for members in domains().values() for family in members]
-    ours = (*domains(), *families, OPEN_ENDED, *stories(), *adapters())
+    ours = (*domains(), *families, OPEN_ENDED, *stories(), *served(), *adapters())
     return sorted({*ours, *(point.name for point in entry_points(group=ENTRY_POINTS))})
 
 
@@ -174,6 +180,8 @@ def _factory(name: str) -> Callable[..., Suite]:
         return lambda **world: WorldSuite(name, (load_family(name),), WorldSpec(**world))
     if name in (OPEN_ENDED, *stories()):
         return lambda **world: _open_ended(name, world)
+    if name in served():
+        return cast(Callable[..., Suite], importlib.import_module(f"hermes_lab.tasks.{SERVED}.{name}").load)
     if name in adapters():
         return cast(Callable[..., Suite], importlib.import_module(f"hermes_lab.tasks.{ADAPTERS}.{name}").load)
     points = entry_points(group=ENTRY_POINTS, name=name)

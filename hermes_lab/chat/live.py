@@ -344,7 +344,7 @@ async def open_chat(
 ) -> AsyncIterator[LiveChat]:
     """Opens a chat's sandbox; the model is opened with the first session. Raises `InfraError`, and `ConfigError` for a
     folder that cannot be its workspace."""
-    check_servers(config)
+    check_servers(config, config.mcp)
     await probe(config.sandbox)
     opener = partial(open_sandbox, config.sandbox)
     async with (

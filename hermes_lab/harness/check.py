@@ -9,6 +9,7 @@ from hermes_lab.harness.program import Program
 from hermes_lab.harness.programs import find_program
 from hermes_lab.mcp.check import check_servers
 from hermes_lab.protocols import Suite
+from hermes_lab.suites import servers_of
 from hermes_lab.tools.distributions import check_tools
 from hermes_lab.types import Task
 
@@ -27,9 +28,9 @@ def check_agent(config: RunConfig, suite: Suite, tasks: Iterable[Task], arms: Se
     agent = config.agent
     if not agent.program:
         check_tools(agent)
-        check_servers(config)
+        check_servers(config, servers_of(config.mcp, suite))
         return
-    if config.mcp.servers:
+    if servers_of(config.mcp, suite).servers:
         raise ConfigError(
             f"mcp.servers: only the lab's own loop offers them; leave out agent.program={agent.program}, or give that "
             "program its servers in its own configuration"

@@ -11,16 +11,16 @@ from hermes_lab.tools.registry import known_tools
 from hermes_lab.tools.toolsets import SEPARATOR, SERVER, of_server
 
 
-def check_servers(config: RunConfig) -> None:
+def check_servers(config: RunConfig, mcp: McpConfig) -> None:
     """Raises `ConfigError` if the SDK or the program of a server is missing, if `agent` names tools of a server that is
     not configured, or if a recording is to be replayed, whose calls no server may answer again."""
     for field in ("toolsets", "disabled_tools"):
         for name in getattr(config.agent, field):
             if of_server(name) and name not in known_tools():
-                _check_name(f"agent.{field}", name, config.mcp)
-    if not config.mcp.servers:
+                _check_name(f"agent.{field}", name, mcp)
+    if not mcp.servers:
         return
-    need_sdk(config.mcp)
+    need_sdk(mcp)
     if config.model.provider == "replay":
         raise ConfigError(
             "model.provider: replay cannot repeat the calls of MCP servers, which may have effects; replay single "

@@ -36,7 +36,7 @@ from hermes_lab.runners.episodes import find_episode
 from hermes_lab.runners.experiments.experiment import plan_learn
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
-from hermes_lab.suites import SessionSuite
+from hermes_lab.suites import SessionSuite, servers_of
 from hermes_lab.tasks import load_suite
 from hermes_lab.text.printable import printable
 from hermes_lab.types import Child, Episode, Message, Trajectory
@@ -163,9 +163,9 @@ async def _rerun(
         opening as live_model,
         open_auxiliary(config, say=say) as auxiliary,
         open_judge(config, say=say) as live_judge,
-        open_servers(config.mcp, partial(open_sandbox, config.sandbox)) as live_servers,
+        open_servers(servers_of(config.mcp, suite), partial(open_sandbox, config.sandbox)) as live_servers,
     ):
-        given = live_servers if config.mcp.servers else None
+        given = live_servers if live_servers.config.servers else None
         asked_again = context(model=live_model, auxiliary=auxiliary, judge=live_judge, servers=given)
         return await run_episode(asked_again, spec, knowledge)
 

@@ -16,6 +16,8 @@ import anyio
 from anyio.from_thread import start_blocking_portal
 
 from hermes_lab.activity import Activities
+from hermes_lab.config.mcp import McpConfig
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.harness.check import check_agent
@@ -43,7 +45,7 @@ from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
 from hermes_lab.runners.engine.weights import weights_digest, weights_of, wrap_adapter_errors
 from hermes_lab.runners.interrupt import ignored_interrupts, one_interrupt
 from hermes_lab.sandbox import missing_guarantees, open_sandbox, open_sandboxes, probe
-from hermes_lab.suites import RemarkingSuite
+from hermes_lab.suites import RemarkingSuite, servers_of
 from hermes_lab.tools.toolbox import check_toolsets
 from hermes_lab.types import ServedTools, Task
 from hermes_lab.verification import check_judge, open_judge
@@ -202,7 +204,8 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
     tally = plan.tally()
     with lock_folder(folder), wrap_adapter_errors(plan.command, config):
         program = find_installed(config.agent)
-        served = run_blocking(partial(served_tools, config)) if config.mcp.servers else {}
+        mcp = servers_of(config.mcp, plan.suite)
+        served = run_blocking(partial(served_tools, mcp, config.sandbox)) if mcp.servers else {}
         tasks, weights = tasks_digest(plan.lanes), weights_digest(adapters)
         open_folder(
             folder,
@@ -243,9 +246,9 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
     return _result(folder, tally)
 
 
-async def served_tools(config: RunConfig) -> Mapping[str, ServedTools]:
-    """The tools of the configured MCP servers. Raises `McpError` for a server that fails."""
-    async with open_servers(config.mcp, partial(open_sandbox, config.sandbox)) as servers:
+async def served_tools(config: McpConfig, sandbox: SandboxConfig) -> Mapping[str, ServedTools]:
+    """The tools of MCP servers. Raises `McpError` for a server that fails."""
+    async with open_servers(config, partial(open_sandbox, sandbox)) as servers:
         return servers.served
 
 
@@ -283,7 +286,7 @@ async def _run(
             open_auxiliary(config, say=say) as auxiliary,
             open_judge(config, say=say) as judge,
             open_sandboxes(config.sandbox) as opener,
-            open_servers(config.mcp, opener, folder / BLOBS) as servers,
+            open_servers(servers_of(config.mcp, plan.suite), opener, folder / BLOBS) as servers,
         ):
             for warning in servers.warnings():
                 listener.warning(warning)
@@ -303,7 +306,7 @@ async def _run(
                     kept,
                     program,
                     states_of(config, folder),
-                    servers if config.mcp.servers else None,
+                    servers if servers.config.servers else None,
                     activities=activities,
                 )
                 for model in models

@@ -29,6 +29,7 @@ from hermes_lab.runners.engine.garbage import collect_rarely
 from hermes_lab.runners.engine.log_relay import episode_context
 from hermes_lab.runners.engine.open_files import raise_open_file_limit
 from hermes_lab.sandbox import open_sandboxes, probe
+from hermes_lab.suites import servers_of
 from hermes_lab.types import ModelIdentity
 from hermes_lab.verification import open_judge
 from hermes_lab.web import open_web
@@ -112,7 +113,9 @@ class Worker:
                 sandbox = await stack.enter_async_context(open_sandboxes(config.sandbox))
                 web = open_web(config.web)
                 setup = self._setup
-                servers = await stack.enter_async_context(open_servers(config.mcp, sandbox, setup.blobs))
+                servers = await stack.enter_async_context(
+                    open_servers(servers_of(config.mcp, setup.suite), sandbox, setup.blobs)
+                )
                 if tools_digest(config_digest(config), servers.served) != setup.digest:
                     raise McpError("mcp.servers: their tools are not those with which the run began")
                 self._contexts = [
@@ -128,7 +131,7 @@ class Worker:
                         setup.workspaces,
                         setup.program,
                         setup.states,
-                        servers if config.mcp.servers else None,
+                        servers if servers.config.servers else None,
                         activities=self._activities,
                     )
                     for model in models

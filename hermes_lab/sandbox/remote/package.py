@@ -9,7 +9,6 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import hermes_lab
 from hermes_lab.sandbox.remote.worker import READY
 
 OLDEST = (3, 11)
@@ -104,7 +103,7 @@ def _archive() -> bytes:
 
 
 def _files() -> Iterator[tuple[str, bytes]]:
-    root = Path(next(iter(hermes_lab.__path__)))
+    root = Path(__file__).parents[2]
     for package in _PACKAGES:
         yield f"hermes_lab/{package}/__init__.py".replace("//", "/"), b""
     for module in _MODULES:

@@ -1,0 +1,215 @@
+"""The family `tickets`: reports become tickets at help desks, which have their own rules for them. The tools are those
+of an MCP server (`desk.py`), and the verifier looks at the tickets that it holds.
+
+The state is a file of the workspace, so an agent with a terminal could edit it. It would have to know the rule as well.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from hermes_lab.config.mcp import McpServerConfig
+from hermes_lab.errors import ConfigError, ToolError
+from hermes_lab.protocols import Workspace
+from hermes_lab.tasks.draws import Draws
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, RuleType, TaskInstance, criterion
+from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
+
+SERVER = "desk"
+STATE = "tickets.json"
+_LIMIT = 1_000_000
+Ticket = Mapping[str, Any]
+
+_REQUESTS: Mapping[str, Sequence[str]] = {
+    "train": (
+        'Report {reference} is for {place}: "{title}", {details}. File it as a ticket.',
+        'File a ticket for {place} about report {reference}. Title: "{title}". Details: "{details}".',
+        '{reference} came in for {place}. It says "{title}" and "{details}". It needs a ticket.',
+    ),
+    "validation": (
+        'Please open a ticket with {place}: reference {reference}, title "{title}", details "{details}".',
+        'A ticket with {place} is wanted. Reference {reference}, "{title}": "{details}".',
+    ),
+    "heldout": (
+        'Someone called about "{title}" ({details}). Let {place} know by a ticket under {reference}.',
+        'Put "{title}" on record with {place}, as {reference}. The caller said "{details}".',
+    ),
+}
+_TITLES = ("gate does not open", "screen stays dark", "printer is jammed", "badge is refused", "heating is off")
+_DETAILS = ("since this morning", "for the second time", "on the ground floor", "only at night", "after the update")
+
+
+def _change(field: str, literal: str) -> Callable[[Ticket, Rule], dict[str, Any]]:
+    return lambda ticket, rule: {**ticket, field: rule[literal]}
+
+
+_RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] = {
+    "prefix": (
+        RuleType(
+            ("titles of tickets begin with {mark}", "every title starts with {mark}"),
+            "put {mark} and a space before the title",
+            lambda draws, config: {"mark": draws.choice(["[IN]", "(new)", "#desk", "->", "TODO:"])},
+        ),
+        lambda ticket, rule: {**ticket, "title": f"{rule['mark']} {ticket['title']}"},
+    ),
+    "queue": (
+        RuleType(
+            ("tickets go into the queue {queue}", "the queue for tickets is {queue}"),
+            "set queue to {queue}",
+            lambda draws, config: {"queue": draws.choice(["front", "field", "night", "depot", "triage"])},
+        ),
+        _change("queue", "queue"),
+    ),
+    "priority": (
+        RuleType(
+            ("tickets have the priority {priority}", "the priority of every ticket is {priority}"),
+            "set priority to {priority}",
+            lambda draws, config: {"priority": draws.choice(["low", "high", "urgent"])},
+        ),
+        _change("priority", "priority"),
+    ),
+    "tag": (
+        RuleType(
+            ("tickets carry the tag {tag}", "every ticket is tagged {tag}"),
+            "set tags to {tag} alone",
+            lambda draws, config: {"tag": draws.choice(["walk-in", "audit", "seasonal", "vendor", "pilot"])},
+        ),
+        lambda ticket, rule: {**ticket, "tags": [rule["tag"]]},
+    ),
+    "due": (
+        RuleType(
+            ("tickets are due within {days} days", "every ticket has {days} days"),
+            "set due_days to {days}",
+            lambda draws, config: {"days": draws.integer(2, 9)},
+        ),
+        _change("due_days", "days"),
+    ),
+    "watcher": (
+        RuleType(
+            ("{role} watches every ticket", "tickets are watched by {role}"),
+            "set watchers to {role} alone",
+            lambda draws, config: {"role": draws.choice(["security", "stores", "finance", "porter"])},
+            unseen=True,
+        ),
+        lambda ticket, rule: {**ticket, "watchers": [rule["role"]]},
+    ),
+    "loud": (
+        RuleType(
+            ("titles of tickets are in capital letters", "every title is in upper case"),
+            "write the title in capital letters",
+            unseen=True,
+        ),
+        lambda ticket, rule: {**ticket, "title": ticket["title"].upper()},
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(TaskInstance):
+    """A report, and the ticket that it becomes at a desk without a rule."""
+
+    plain: Ticket
+    others: Mapping[str, Ticket]
+
+
+class Tickets(Family[None, Report]):
+    """See the module."""
+
+    name = "tickets"
+    domain = "service_desk"
+    noun = "helpdesk"
+    summary = "file reports as tickets through an MCP server, as each help desk wants them"
+    subject = "how tickets for {place} are filed"
+    rules: Mapping[str, RuleType] = MappingProxyType({name: kind for name, (kind, _) in _RULES.items()})
+
+    def site_config(self, entity: Entity, kind: str, draws: Draws) -> None:
+        """A desk has nothing of its own but its rule."""
+
+    def instance(self, entity: Entity, site_config: None, draws: Draws) -> Report:
+        """Draws a report; the server already holds tickets of other desks."""
+        desk = entity.slug(self.noun)
+        said = {
+            "reference": f"REF-{draws.integer(1000, 4999)}",
+            "title": draws.choice(_TITLES),
+            "details": draws.choice(_DETAILS),
+        }
+        other = {
+            **_defaults(),
+            "reference": f"REF-{draws.integer(5000, 9999)}",
+            "desk": "archive",
+            "title": "box is full",
+        }
+        others = {other["reference"]: {**other, "details": "shelf 3"}}
+        request = entity.phrase(draws, _REQUESTS).format(place=entity.called(self.noun), **said)
+        return Report(
+            request=f'{request[0].upper()}{request[1:]} The server knows the desk as "{desk}".',
+            files={STATE: json.dumps(others, indent=1)},
+            outputs=(STATE,),
+            plain={**_defaults(), "desk": desk, **said},
+            others=others,
+        )
+
+    def right(self, instance: Report, rule: Rule | None) -> Ticket:
+        """The ticket under `rule`."""
+        return instance.plain if rule is None else _RULES[rule.type][1](instance.plain, rule)
+
+    def solve(self, instance: Report, rule: Rule | None) -> tuple[Action, ...]:
+        """One call of the server."""
+        ticket = dict(self.right(instance, rule))
+        kept = {key: value for key, value in ticket.items() if _defaults().get(key) != value}
+        return (Action(f"{SERVER}__file_ticket", kept, "I file the ticket."),)
+
+    def explore(self, instance: Report) -> tuple[Action, ...]:
+        """Lists the tickets."""
+        return (Action(f"{SERVER}__list_tickets", {"desk": instance.plain["desk"]}, "First a look at its tickets."),)
+
+    async def judge(
+        self, instance: Report, rule: Rule | None, workspace: Workspace, answer: str | None
+    ) -> Sequence[Criterion]:
+        """Compares the ticket with the right one."""
+        del answer
+        tickets = await _tickets(workspace)
+        reference = instance.plain["reference"]
+        found = tickets.get(reference)
+        others = {key: each for key, each in tickets.items() if key != reference}
+        return (
+            criterion("filed", isinstance(found, dict), f"there is no ticket {reference}"),
+            criterion("others_untouched", others == instance.others, "other tickets were added, changed or deleted"),
+            criterion("correct", found == self.right(instance, rule), f"ticket {reference} is not right", ruled=True),
+        )
+
+
+def _defaults() -> dict[str, Any]:
+    return {"queue": "inbox", "priority": "normal", "tags": [], "watchers": [], "due_days": 0}
+
+
+async def _tickets(workspace: Workspace) -> dict[str, Any]:
+    """The tickets that the server holds; empty if there are none, or the file is damaged."""
+    try:
+        found = json.loads(await workspace.read(STATE, _LIMIT))
+    except (ToolError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+FAMILY = Tickets()
+
+
+class TicketSuite(WorldSuite):
+    """Tasks of the family, with its server."""
+
+    servers: ClassVar[Mapping[str, McpServerConfig]] = {
+        SERVER: McpServerConfig(command="python3", args=(str(Path(__file__).with_name("desk.py")),), scope="episode")
+    }
+
+
+def load(**world: Any) -> TicketSuite:
+    """The suite of the family. Raises `ConfigError` for several tickets in one task, as they would share the server."""
+    spec = WorldSpec(**world)
+    if spec.pieces > 1:
+        raise ConfigError("suite.options.pieces: tickets has one ticket per task")
+    return TicketSuite("tickets", (FAMILY,), spec)
