@@ -43,7 +43,7 @@ async def answer_key(suite: Suite, task: Task, open_sandbox: Callable[[], Sandbo
     async with open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
         known += await _texts(sandbox, await _files(sandbox))
-        await play(suite.oracle(task), task, sandbox)
+        await play(suite.oracle(task), task, sandbox, suite)
         return AnswerKey(tuple(await _texts(sandbox, outputs)), tuple(known))
 
 

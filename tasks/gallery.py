@@ -34,7 +34,7 @@ async def verdicts(suite: Provable, task: Task, open_sandbox: OpenSandbox) -> di
     for name, actions in (("nothing", ()), ("naive", suite.naive(task)), ("oracle", suite.oracle(task))):
         async with open_sandbox() as sandbox:
             await setup_workspace(task, sandbox)
-            await play(actions, task, sandbox)
+            await play(actions, task, sandbox, suite)
             verdict = await suite.verify(task, sandbox, "Done.")
             if verdict is not None:
                 found[name] = verdict

@@ -79,7 +79,7 @@ class _Check:
 
     async def after(self, actions: tuple[Action, ...], sandbox: Sandbox, *, counted: bool = False) -> Verdict:
         """Runs tool calls and returns the verdict."""
-        for action, result in zip(actions, await play(actions, self.task, sandbox), strict=True):
+        for action, result in zip(actions, await play(actions, self.task, sandbox, self.suite), strict=True):
             if counted:
                 self.actions += action_kinds(action.tool, action.arguments)
             if not succeeded(result.ok, result.content):

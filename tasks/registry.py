@@ -66,6 +66,11 @@ def load_family(name: str) -> AnyFamily:
     return cast(AnyFamily, importlib.import_module(f"hermes_lab.tasks.{domain}.{name}").FAMILY)
 
 
+def load_served(name: str) -> AnyFamily:
+    """Loads the family of a suite of `served` by name."""
+    return cast(AnyFamily, importlib.import_module(f"hermes_lab.tasks.{SERVED}.{name}").FAMILY)
+
+
 def load_story(name: str) -> Story:
     """Loads a story by name. Raises `KeyError` if there is none."""
     if name not in stories():

@@ -138,6 +138,16 @@ async def open_servers(
             await servers.aclose()
 
 
+@asynccontextmanager
+async def servers_in(config: McpConfig, sandbox: Sandbox) -> AsyncIterator["EpisodeServers"]:
+    """Servers of scope `episode` in a single sandbox, outside of a run. Raises `McpError`."""
+    servers = Servers(config, None, strict=True)
+    for name, server in config.servers.items():
+        servers.snapshots[name] = snapshot_of(name, server, await _listing(name, server, sandbox))
+    async with servers.episode(sandbox) as here:
+        yield here
+
+
 async def _listing(name: str, server: McpServerConfig, sandbox: Sandbox | None) -> Listing:
     assert sandbox is not None
     connection = Connection(name, server, _place(name, server, sandbox))

@@ -29,6 +29,7 @@ from hermes_lab.tasks.admission import Static, examine
 from hermes_lab.tasks.check import CheckReport, Tell, check_suite, rubric_of, too_little
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.jsonl_check import check_rows
+from hermes_lab.tasks.play import opener
 from hermes_lab.tasks.proof import Provable
 from hermes_lab.tasks.registry import adapters, wrap_suite_errors
 from hermes_lab.tasks.rubric import Rubric, grade_runs
@@ -128,7 +129,7 @@ def _play(
                 seed=seed,
                 world=world or 0,
                 many_worlds=world is None,
-                open_sandbox=partial(open_sandbox, sandbox),
+                open_sandbox=opener(sandbox, suite),
                 tell=tell,
             )
         )

@@ -34,10 +34,13 @@ from hermes_lab.tasks.registry import (
     ADAPTERS,
     ENTRY_POINTS,
     OPEN_ENDED,
+    SERVED,
     adapters,
     domains,
     load_family,
+    load_served,
     load_story,
+    served,
     stories,
     wrap_suite_errors,
 )
@@ -58,6 +61,7 @@ def list_(json: options.Json = False, quiet: options.Quiet = False) -> None:
     found = {domain: [_family(name) for name in families] for domain, families in domains().items()}
     if stories():
         found[OPEN_ENDED] = [{"name": name, "summary": load_story(name).summary} for name in stories()]
+    found[SERVED] = [{"name": name, "summary": load_served(name).summary} for name in served()]
     foreign = [adapter_row(name) for name in adapters()]
     points = sorted(point.name for point in entry_points(group=ENTRY_POINTS))
     if json:

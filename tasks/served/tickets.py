@@ -15,7 +15,7 @@ from hermes_lab.config.mcp import McpServerConfig
 from hermes_lab.errors import ConfigError, ToolError
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.draws import Draws
-from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, RuleType, TaskInstance, criterion
+from hermes_lab.tasks.family import Action, Criterion, Entity, Family, Rule, RuleType, TaskInstance, criterion, sentence
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec
 
@@ -39,8 +39,21 @@ _REQUESTS: Mapping[str, Sequence[str]] = {
         'Put "{title}" on record with {place}, as {reference}. The caller said "{details}".',
     ),
 }
-_TITLES = ("gate does not open", "screen stays dark", "printer is jammed", "badge is refused", "heating is off")
-_DETAILS = ("since this morning", "for the second time", "on the ground floor", "only at night", "after the update")
+_TITLES: Mapping[str, Sequence[str]] = {
+    "train": ("gate does not open", "screen stays dark", "printer is jammed", "badge is refused", "heating is off"),
+    "validation": ("lift is stuck", "door squeaks", "phone is silent"),
+    "heldout": ("lamp flickers", "tap drips", "scanner beeps", "cart has no brakes"),
+}
+_DETAILS: Mapping[str, Sequence[str]] = {
+    "train": ("since this morning", "for the second time", "on the ground floor", "only at night", "after the update"),
+    "validation": ("as of noon", "near the stairs", "whenever it rains"),
+    "heldout": ("all day long", "in the west wing", "from time to time", "ever since Monday"),
+}
+_NAMED: Mapping[str, Sequence[str]] = {
+    "train": ('The server knows the desk as "{desk}".',),
+    "validation": ('There it is called "{desk}".',),
+    "heldout": ('Its name in the system is "{desk}".',),
+}
 
 
 def _change(field: str, literal: str) -> Callable[[Ticket, Rule], dict[str, Any]]:
@@ -50,7 +63,11 @@ def _change(field: str, literal: str) -> Callable[[Ticket, Rule], dict[str, Any]
 _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] = {
     "prefix": (
         RuleType(
-            ("titles of tickets begin with {mark}", "every title starts with {mark}"),
+            (
+                "titles of tickets begin with {mark}",
+                "every title starts with {mark}",
+                "{mark} is the first thing in a title",
+            ),
             "put {mark} and a space before the title",
             lambda draws, config: {"mark": draws.choice(["[IN]", "(new)", "#desk", "->", "TODO:"])},
         ),
@@ -58,7 +75,11 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     ),
     "queue": (
         RuleType(
-            ("tickets go into the queue {queue}", "the queue for tickets is {queue}"),
+            (
+                "tickets go into the queue {queue}",
+                "the queue for tickets is {queue}",
+                "{queue} is the only queue in use",
+            ),
             "set queue to {queue}",
             lambda draws, config: {"queue": draws.choice(["front", "field", "night", "depot", "triage"])},
         ),
@@ -66,7 +87,11 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     ),
     "priority": (
         RuleType(
-            ("tickets have the priority {priority}", "the priority of every ticket is {priority}"),
+            (
+                "tickets have the priority {priority}",
+                "the priority of every ticket is {priority}",
+                "no priority is used but {priority}",
+            ),
             "set priority to {priority}",
             lambda draws, config: {"priority": draws.choice(["low", "high", "urgent"])},
         ),
@@ -74,7 +99,7 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     ),
     "tag": (
         RuleType(
-            ("tickets carry the tag {tag}", "every ticket is tagged {tag}"),
+            ("tickets carry the tag {tag}", "every ticket is tagged {tag}", "{tag} is the tag of all tickets"),
             "set tags to {tag} alone",
             lambda draws, config: {"tag": draws.choice(["walk-in", "audit", "seasonal", "vendor", "pilot"])},
         ),
@@ -82,15 +107,27 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     ),
     "due": (
         RuleType(
-            ("tickets are due within {days} days", "every ticket has {days} days"),
+            (
+                "tickets are due within {days} days",
+                "every ticket has {days} days",
+                "{days} days are given for a ticket",
+            ),
             "set due_days to {days}",
             lambda draws, config: {"days": draws.integer(2, 9)},
         ),
         _change("due_days", "days"),
     ),
+    "closing": (
+        RuleType(
+            ("details end with {words}", "the details close with {words}", "{words} are the last words of the details"),
+            "put a full stop and {words} after the details",
+            lambda draws, config: {"words": draws.choice(["call back", "please confirm", "no rush", "bring keys"])},
+        ),
+        lambda ticket, rule: {**ticket, "details": f"{ticket['details']}. {rule['words']}"},
+    ),
     "watcher": (
         RuleType(
-            ("{role} watches every ticket", "tickets are watched by {role}"),
+            ("{role} watches every ticket", "tickets are watched by {role}", "{role} is told of all tickets"),
             "set watchers to {role} alone",
             lambda draws, config: {"role": draws.choice(["security", "stores", "finance", "porter"])},
             unseen=True,
@@ -99,7 +136,11 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     ),
     "loud": (
         RuleType(
-            ("titles of tickets are in capital letters", "every title is in upper case"),
+            (
+                "titles of tickets are in capital letters",
+                "every title is in upper case",
+                "titles use capitals throughout",
+            ),
             "write the title in capital letters",
             unseen=True,
         ),
@@ -134,8 +175,8 @@ class Tickets(Family[None, Report]):
         desk = entity.slug(self.noun)
         said = {
             "reference": f"REF-{draws.integer(1000, 4999)}",
-            "title": draws.choice(_TITLES),
-            "details": draws.choice(_DETAILS),
+            "title": draws.choice(_TITLES[entity.split]),
+            "details": draws.choice(_DETAILS[entity.split]),
         }
         other = {
             **_defaults(),
@@ -146,7 +187,7 @@ class Tickets(Family[None, Report]):
         others = {other["reference"]: {**other, "details": "shelf 3"}}
         request = entity.phrase(draws, _REQUESTS).format(place=entity.called(self.noun), **said)
         return Report(
-            request=f'{request[0].upper()}{request[1:]} The server knows the desk as "{desk}".',
+            request=f"{sentence(request)} {entity.phrase(draws, _NAMED).format(desk=desk)}",
             files={STATE: json.dumps(others, indent=1)},
             outputs=(STATE,),
             plain={**_defaults(), "desk": desk, **said},
