@@ -9,7 +9,7 @@ from hermes_lab.config.section import Section
 from hermes_lab.config.units import Unit
 
 BackendName = Literal["bubblewrap", "docker", "local", "ssh", "apptainer", "modal", "daytona"]
-Promise = Literal["isolation", "no_network", "memory", "processes", "file_size", "disk", "no_orphans"]
+Promise = Literal["isolation", "no_network", "verifier", "memory", "processes", "file_size", "disk", "no_orphans"]
 """What a backend may keep: see docs/backends.md."""
 
 

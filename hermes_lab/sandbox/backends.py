@@ -42,6 +42,11 @@ def open_sandbox(config: SandboxConfig, extras: Extras = NOTHING_MORE, *, root: 
             from hermes_lab.sandbox.ssh import SshMachine
 
             return RemoteSandbox(config, SshMachine(config, keeps=False), extras, root)
+        case "apptainer":
+            from hermes_lab.sandbox.apptainer import ApptainerMachine
+            from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
+
+            return RemoteSandbox(config, ApptainerMachine(config), extras, root)
     raise ConfigError(f"sandbox.backend: {config.backend} is not supported yet")
 
 
@@ -86,6 +91,10 @@ def unkept(config: SandboxConfig) -> Mapping[Promise, str]:
         from hermes_lab.sandbox.ssh import UNKEPT as UNKEPT_OVER_SSH
 
         return UNKEPT_OVER_SSH
+    if config.backend == "apptainer":
+        from hermes_lab.sandbox.apptainer import UNKEPT as UNKEPT_IN_APPTAINER
+
+        return UNKEPT_IN_APPTAINER
     return {}
 
 

@@ -18,6 +18,7 @@ from hermes_lab.sandbox.docker_engine import OWNER_LABEL, engine, explained, in_
 from hermes_lab.sandbox.docker_seccomp import seccomp_profile
 from hermes_lab.sandbox.extras import HOME, NOTHING_MORE, ROOTED_HOME, Extras
 from hermes_lab.sandbox.folders import EpisodeFolders, harness_folder, remove_tree
+from hermes_lab.sandbox.volumes import volumes_of
 from hermes_lab.sandbox.warm import WarmSandbox
 from hermes_lab.sandbox.workspace import ROOTED_SKILLS, SKILLS, WORKSPACE, WorkspaceFolder
 from hermes_lab.types import Root
@@ -51,6 +52,7 @@ class DockerSandbox(WarmSandbox):
                 "sandbox.backend: docker runs a task's own image only for root, who can remove the files that its root"
                 " leaves in the workspace"
             )
+        volumes_of(config)  # what is wrong with them is told before a run
         self._attached: Attached | None = None
 
     async def __aenter__(self) -> Self:
@@ -233,7 +235,9 @@ def _container(client: Any, folders: EpisodeFolders, config: SandboxConfig, extr
             Mount(str(SKILLS), str(folders.skills), type="bind", read_only=True),
             Mount(_EXCHANGE, str(folders.exchange), type="bind"),
             *_extra_mounts(folders, extras, HOME),
+            *_volumes(config),
         ],
+        device_requests=_gpus(config),
         tmpfs={_ROOTS: "mode=700,size=64k", "/tmp": f"exec,nosuid,nodev,mode=1777,size={tmp}m"},
         shm_size=f"{shm}m",
         cap_drop=["ALL"],
@@ -262,6 +266,27 @@ def _container(client: Any, folders: EpisodeFolders, config: SandboxConfig, extr
         "host_config": host_config,
         "use_config_proxy": False,  # proxies in ~/.docker/config.json may contain passwords
     }
+
+
+def _volumes(config: SandboxConfig) -> list[Any]:
+    from docker.types import Mount
+
+    return [Mount(str(each.target), each.source, type="bind", read_only=each.read_only) for each in volumes_of(config)]
+
+
+def _gpus(config: SandboxConfig) -> list[Any]:
+    """The request for GPUs: all, a number, or device ids."""
+    from docker.types import DeviceRequest
+
+    if not config.gpu:
+        return []
+    if config.gpu == "all" or (config.gpu.isdecimal() and config.gpu != "0"):
+        count = -1 if config.gpu == "all" else int(config.gpu)
+        return [DeviceRequest(count=count, capabilities=[["gpu"]])]
+    ids = [part.strip() for part in config.gpu.split(",")]
+    if not all(ids):
+        raise ConfigError(f"sandbox.gpu: {config.gpu!r}: give all, a number, or device ids such as 0,1")
+    return [DeviceRequest(device_ids=ids, capabilities=[["gpu"]])]
 
 
 def _extra_mounts(folders: EpisodeFolders, extras: Extras, home: PurePosixPath) -> list[Any]:

@@ -27,6 +27,7 @@ UNKEPT: Mapping[Promise, str] = {
     "isolation": "no isolation: the agent's commands run as your user, with access to your files, processes and the "
     "network",
     "no_network": "commands have the network of this machine",
+    "verifier": "commands run as the same user as the verifier's, and could interfere with them",
     "memory": _ESCAPES,
     "disk": _ESCAPES,
     "processes": "no limit on the number of processes, and /tmp is shared with the machine",

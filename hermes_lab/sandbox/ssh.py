@@ -24,6 +24,7 @@ UNKEPT: Mapping[Promise, str] = {
     "isolation": "no isolation: the agent's commands run as your user on that machine, with access to its files, "
     "processes and network",
     "no_network": "commands have the network of that machine",
+    "verifier": "commands run as the same user as the verifier's, and could interfere with them",
     "memory": _ESCAPES,
     "disk": _ESCAPES,
     "processes": "no limit on the number of processes, and /tmp is shared with that machine",
@@ -44,6 +45,7 @@ class SshMachine:
             import asyncssh  # noqa: F401
         except ImportError:
             raise ConfigError("sandbox.backend: ssh needs asyncssh: pip install 'hermes-lab[ssh]'") from None
+        self.workspace = ""
         self.kind = "bubblewrap" if config.ssh.isolation == "bubblewrap" else "local"
         self._config = config.ssh
         self._keeps = keeps

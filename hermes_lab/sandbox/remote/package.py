@@ -41,10 +41,11 @@ if sys.version_info < {oldest}:
     say("old " + sys.version.split()[0]); sys.exit(3)
 import shutil, tarfile, tempfile
 base = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "hermes-lab", "worker")
+try: os.makedirs(base, 0o700, exist_ok=True)
+except OSError: base = tempfile.mkdtemp()
 place = os.path.join(base, {digest!r})
 try:
     if not os.path.isdir(place):
-        os.makedirs(base, 0o700, exist_ok=True)
         fresh = tempfile.mkdtemp(dir=base)
         say("send")
         size, data = {size}, b""

@@ -19,9 +19,11 @@ _FIELDS = ("memory_mb", "processes", "file_mb", "disk_mb", "output_chars", "time
 
 
 class Machine(Protocol):
-    """Where sandboxes run. `kind` is the isolation that the worker there provides."""
+    """Where sandboxes run. `kind` is the isolation that the worker there provides; `workspace` is a folder there for
+    the only sandbox that it has, empty for a folder of each one's own."""
 
     kind: str
+    workspace: str
 
     async def acquire(self) -> Link:
         """A worker for one sandbox. Raises `SandboxError`."""
@@ -80,6 +82,7 @@ class RemoteSandbox:
             else:
                 config = {name: getattr(self._config, name) for name in _FIELDS} | {"allow_local": True}
                 head |= {"kind": self._machine.kind, "config": config, "address_space": self._extras.address_space}
+                head["workspace"] = self._machine.workspace
             self._seen, _ = await link.request("open", **head)
         except BaseException:
             await self.__aexit__()

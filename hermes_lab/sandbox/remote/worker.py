@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,10 @@ class Worker:
             sandbox = self._sandboxes[host].sibling()
         else:
             config: Any = SimpleNamespace(**head["config"])
-            sandbox = _KINDS[head["kind"]](config, Extras(address_space=head["address_space"]))
+            workspace = Path(head["workspace"]) if head["workspace"] else None
+            if workspace:
+                workspace.mkdir(parents=True, exist_ok=True)
+            sandbox = _KINDS[head["kind"]](config, Extras(address_space=head["address_space"], workspace=workspace))
         try:
             await sandbox.__aenter__()
         except ImportError as error:

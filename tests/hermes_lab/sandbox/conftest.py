@@ -1,8 +1,11 @@
 """A real sandbox, and eyes on the host's processes."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
+import fakes
 import pytest
 from docker_fixture import needed_config
 from fakes import processes
@@ -30,6 +33,17 @@ class Backend(NamedTuple):
 def sshd() -> Iterator[Sshd]:
     with running_sshd() as started:
         yield started
+
+
+@pytest.fixture
+def apptainer(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> SandboxConfig:
+    """Containers of a test double of apptainer, over this machine's programs."""
+    folder = tmp_path_factory.mktemp("bin")
+    shim = folder / "apptainer"
+    shim.write_text(f'#!/bin/sh\nexec /usr/bin/python3 {Path(fakes.__file__).with_name("apptainer.py")} "$@"\n')
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return SandboxConfig(backend="apptainer", image="/")
 
 
 @pytest.fixture(params=["bubblewrap", "docker", "local"])

@@ -1,0 +1,52 @@
+"""`sandbox.volumes`: folders that sandboxes have beside their workspace."""
+
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.sandbox.workspace import SKILLS, WORKSPACE
+
+_TAKEN = (PurePosixPath("/"), WORKSPACE, SKILLS, WORKSPACE.parent)
+_OWN = tuple(map(PurePosixPath, ("/proc", "/sys", "/dev", "/run/hermes-lab")))
+
+
+class Volume(NamedTuple):
+    """A volume: `source` is a folder of this machine, or with a service the name of a volume there."""
+
+    source: str
+    target: PurePosixPath
+    read_only: bool
+
+
+def volumes_of(config: SandboxConfig, *, here: bool = True) -> Sequence[Volume]:
+    """The configured volumes. Raises `ConfigError` for one that is malformed, hides what sandboxes need, or, if sources
+    are folders `here`, does not exist."""
+    return tuple(_volume(text, here=here) for text in config.volumes)
+
+
+def _volume(text: str, *, here: bool) -> Volume:
+    def wrong(why: str) -> ConfigError:
+        return ConfigError(f"sandbox.volumes: {text}: {why}")
+
+    parts = text.split(":")
+    if len(parts) not in (2, 3) or not all(parts):
+        raise wrong("give SOURCE:TARGET or SOURCE:TARGET:ro")
+    mode = parts[2] if len(parts) == 3 else "rw"
+    if mode not in ("ro", "rw"):
+        raise wrong(f"{mode!r} is no mode; give ro or rw")
+    target = PurePosixPath(parts[1])
+    if not target.is_absolute() or ".." in target.parts:
+        raise wrong(f"{parts[1]} must be an absolute path in the sandbox")
+    if target in _TAKEN or any(target.is_relative_to(each) for each in (*_OWN, WORKSPACE, SKILLS)):
+        raise wrong(f"{target} is the sandbox's own; choose another target")
+    source = parts[0]
+    if here:
+        path = Path(source).expanduser()
+        if not path.is_absolute():
+            raise wrong(f"{source} must be an absolute path of this machine, or begin with ~")
+        if not path.exists():
+            raise wrong(f"{source}: no such file or folder")
+        source = str(path)
+    return Volume(source, target, mode == "ro")
