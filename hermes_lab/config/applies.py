@@ -108,10 +108,10 @@ RULES = (
     ),
     Rule(
         "sandbox.backend",
-        ("docker", "apptainer", "modal", "daytona"),
+        ("docker", "apptainer"),
         ("sandbox.image", "sandbox.volumes", "sandbox.gpu"),
     ),
-    *(Rule("sandbox.backend", (name,), (f"sandbox.{name}",)) for name in ("ssh", "modal", "daytona")),
+    Rule("sandbox.backend", ("ssh",), ("sandbox.ssh",)),
     Rule("sandbox.backend", ("local",), ("sandbox.allow_local",)),
     Rule("memory.vectors", ("sqlite", "postgres"), ("memory.top_k", "memory.half_life_days", "memory.relevance")),
     Rule("memory.vectors", ("postgres",), ("memory.url_env",)),

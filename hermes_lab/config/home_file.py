@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from hermes_lab.config.home import DisplayConfig, HomeConfig
 from hermes_lab.config.paths import Problem
 from hermes_lab.config.problems import problems_of_merged
+from hermes_lab.config.sandboxes import SshConfig
 from hermes_lab.config.sources import Merged, Resolved, read_file, validated
 from hermes_lab.config.yaml_files import Document
 from hermes_lab.errors import ConfigError
@@ -21,6 +22,10 @@ _MEANT: dict[_At, _At] = {
     ("user", "preferences", "model"): ("model", "name"),
     ("user", "preferences", "personality"): ("personality",),
     **{("user", "preferences", "display", name): ("display", name) for name in DisplayConfig.model_fields},
+    ("terminal", "docker", "image"): ("sandbox", "image"),
+    ("terminal", "docker", "volumes"): ("sandbox", "volumes"),
+    **{("terminal", "ssh", name): ("sandbox", "ssh", name) for name in SshConfig.model_fields},
+    **{("terminal", name): ("sandbox", name) for name in ("backend", "timeout", "image", "volumes")},
     ("toolsets", "enabled"): ("agent", "toolsets"),
     ("toolsets", "disabled"): ("agent", "disabled_tools"),
 }
@@ -96,7 +101,13 @@ def _moved(path: Path, document: Document) -> tuple[Document, list[Problem]]:
                 lines[*new, *at[len(old) :]] = line
                 for depth in range(1, len(new)):
                     lines.setdefault(new[:depth], line)
-    for emptied in (("user", "preferences", "display"), ("toolsets",)):
+    for emptied in (
+        ("user", "preferences", "display"),
+        ("toolsets",),
+        ("terminal", "docker"),
+        ("terminal", "ssh"),
+        ("terminal",),
+    ):
         if _at(content, emptied) == {}:
             content = _without(content, emptied)
     return Document(content, lines), problems
@@ -107,6 +118,7 @@ def _allowed(path: Path, document: Document, problems: list[Problem]) -> tuple[D
     reasons = dict.fromkeys(OF_BATCHES, "is for batches, which do not read this file; remove it")
     reasons |= dict.fromkeys(_LATER, "is not supported yet; remove it")
     reasons["toolsets"] = "set agent.toolsets and agent.disabled_tools"
+    reasons["terminal"] = "set the fields of `sandbox` (docs/backends.md)"
     found = [_problem(path, document.lines, (name,), reasons[name]) for name in document.content if name in reasons]
     content = {name: value for name, value in document.content.items() if name not in reasons}
     return document._replace(content=content), [*problems, *found]

@@ -1,14 +1,14 @@
 """The configuration of sandboxes: the backend, its limits, and where it runs."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from hermes_lab.config.paths import OutputPath
 from hermes_lab.config.section import Section
 from hermes_lab.config.units import Unit
 
-BackendName = Literal["bubblewrap", "docker", "local", "ssh", "apptainer", "modal", "daytona"]
+BackendName = Literal["bubblewrap", "docker", "local", "ssh", "apptainer"]
 Promise = Literal["isolation", "no_network", "verifier", "memory", "processes", "file_size", "disk", "no_orphans"]
 """What a backend may keep: see docs/backends.md."""
 
@@ -32,32 +32,6 @@ class SshConfig(Section):
     """Python 3.11 or newer on that machine, which runs the other end. Nothing is installed there."""
 
 
-class ModalConfig(Section):
-    """Sandboxes at Modal, with the account of `modal token`."""
-
-    app: str = "hermes-lab"
-    """The app that the sandboxes belong to; it is created if it is missing."""
-    environment: str = ""
-    """The environment of the workspace; empty: its default."""
-    max_seconds: Annotated[int, Field(gt=0, le=86_400), Unit("seconds")] = 3600
-    """Seconds after which Modal ends a sandbox, whatever happened here."""
-
-
-class DaytonaConfig(Section):
-    """Sandboxes at Daytona."""
-
-    api_url: str = "https://app.daytona.io/api"
-    """The API. Your own Daytona has another."""
-    api_key_env: str = "DAYTONA_API_KEY"
-    """The environment variable with the key."""
-    target: str = ""
-    """The region; empty: the organisation's default."""
-    snapshot: str = ""
-    """The snapshot that sandboxes are made of, in place of an image; empty: `sandbox.image`."""
-    max_seconds: Annotated[int, Field(gt=0, le=86_400), Unit("seconds")] = 3600
-    """Seconds without activity after which Daytona deletes a sandbox."""
-
-
 class SandboxConfig(Section):
     """The isolation and limits of an episode."""
 
@@ -69,14 +43,14 @@ class SandboxConfig(Section):
     allow_local: bool = False
     """Allow `backend: local` to run the agent's commands as your user, with access to your files and network."""
     image: str = "python:3.11-slim"
-    """docker: a local image with bash and setpriv, never pulled. apptainer: a .sif file, a sandbox folder or a
-    reference such as docker://python:3.11-slim. modal and daytona: an image of a registry."""
+    """docker: a local image with bash and setpriv, never pulled. apptainer: a .sif file or a folder with a root file
+    system, with Python 3.11 or newer in it."""
     volumes: tuple[str, ...] = ()
-    """Folders that every sandbox has, too: SOURCE:TARGET, or SOURCE:TARGET:ro for one that commands cannot change. The
-    source is a folder of this machine; with modal and daytona, the name of a volume there."""
+    """Folders of this machine that every sandbox has, too: SOURCE:TARGET, or SOURCE:TARGET:ro for one that commands
+    cannot change."""
     gpu: str = ""
     """GPUs for commands; empty: none. docker: `all`, a number, or device ids such as 0,1. apptainer: `nvidia` or
-    `rocm`. modal: a type such as T4 or A100:2. daytona: a number."""
+    `rocm`."""
     timeout: Annotated[float, Field(gt=0), Unit("seconds")] = 180.0
     """Default timeout of a command, in seconds."""
     memory_mb: Annotated[int, Field(ge=16), Unit("MB")] = 1024
@@ -93,10 +67,12 @@ class SandboxConfig(Section):
     """Maximum characters of a command's output shown to the model; longer output is cut in the middle."""
     ssh: SshConfig = SshConfig()
     """The machine of `backend: ssh`."""
-    modal: ModalConfig = ModalConfig()
-    """The service of `backend: modal`."""
-    daytona: DaytonaConfig = DaytonaConfig()
-    """The service of `backend: daytona`."""
+
+    @field_validator("backend", mode="before")
+    @classmethod
+    def _former_name(cls, backend: Any) -> Any:
+        """Singularity became Apptainer."""
+        return "apptainer" if backend == "singularity" else backend
 
     @property
     def isolates(self) -> bool:

@@ -47,7 +47,6 @@ def open_sandbox(config: SandboxConfig, extras: Extras = NOTHING_MORE, *, root: 
             from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
 
             return RemoteSandbox(config, ApptainerMachine(config), extras, root)
-    raise ConfigError(f"sandbox.backend: {config.backend} is not supported yet")
 
 
 @asynccontextmanager

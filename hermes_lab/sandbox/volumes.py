@@ -13,20 +13,20 @@ _OWN = tuple(map(PurePosixPath, ("/proc", "/sys", "/dev", "/run/hermes-lab")))
 
 
 class Volume(NamedTuple):
-    """A volume: `source` is a folder of this machine, or with a service the name of a volume there."""
+    """A volume: `source` is a folder of this machine."""
 
     source: str
     target: PurePosixPath
     read_only: bool
 
 
-def volumes_of(config: SandboxConfig, *, here: bool = True) -> Sequence[Volume]:
-    """The configured volumes. Raises `ConfigError` for one that is malformed, hides what sandboxes need, or, if sources
-    are folders `here`, does not exist."""
-    return tuple(_volume(text, here=here) for text in config.volumes)
+def volumes_of(config: SandboxConfig) -> Sequence[Volume]:
+    """The configured volumes. Raises `ConfigError` for one that is malformed, hides what sandboxes need, or does not
+    exist."""
+    return tuple(_volume(text) for text in config.volumes)
 
 
-def _volume(text: str, *, here: bool) -> Volume:
+def _volume(text: str) -> Volume:
     def wrong(why: str) -> ConfigError:
         return ConfigError(f"sandbox.volumes: {text}: {why}")
 
@@ -41,12 +41,9 @@ def _volume(text: str, *, here: bool) -> Volume:
         raise wrong(f"{parts[1]} must be an absolute path in the sandbox")
     if target in _TAKEN or any(target.is_relative_to(each) for each in (*_OWN, WORKSPACE, SKILLS)):
         raise wrong(f"{target} is the sandbox's own; choose another target")
-    source = parts[0]
-    if here:
-        path = Path(source).expanduser()
-        if not path.is_absolute():
-            raise wrong(f"{source} must be an absolute path of this machine, or begin with ~")
-        if not path.exists():
-            raise wrong(f"{source}: no such file or folder")
-        source = str(path)
-    return Volume(source, target, mode == "ro")
+    source = Path(parts[0]).expanduser()
+    if not source.is_absolute():
+        raise wrong(f"{parts[0]} must be an absolute path of this machine, or begin with ~")
+    if not source.exists():
+        raise wrong(f"{parts[0]}: no such file or folder")
+    return Volume(str(source), target, mode == "ro")

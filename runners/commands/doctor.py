@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from typing import NamedTuple
 
@@ -37,9 +38,9 @@ def register(app: typer.Typer) -> None:
 
 def doctor(json: options.Json = False) -> int:
     """`hermes-lab doctor`. Starts a sandbox to test it; makes no network requests."""
-    findings = [
-        check() for check in (_python, _sandbox, _docker, _training, _vllm, _ray, _gpu, _packaged_model, _memory)
-    ]
+    where = (_python, _sandbox, _docker, _apptainer, _ssh)
+    what = (_mcp, _training, _vllm, _ray, _gpu, _packaged_model, _memory)
+    findings = [check() for check in (*where, *what)]
     findings += _programs()
     if json:
         import msgspec
@@ -70,6 +71,25 @@ def _docker() -> Finding:
         return Finding("docker", True, describe_docker(), needed=False)
     except SandboxError as error:
         return Finding("docker", False, str(error).removeprefix("sandbox: "), needed=False)
+
+
+def _apptainer() -> Finding:
+    from hermes_lab.sandbox.apptainer import find_apptainer
+
+    try:
+        program = find_apptainer()
+    except ConfigError as error:
+        return Finding("apptainer", False, str(error).removeprefix("sandbox.backend: "), needed=False)
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    return Finding("apptainer", True, f"{program}, {said or 'unknown version'} (not started)", needed=False)
+
+
+def _ssh() -> Finding:
+    return _packages("ssh sandboxes", ("asyncssh",), "pip install 'hermes-lab[ssh]'")
+
+
+def _mcp() -> Finding:
+    return _packages("MCP servers", ("mcp",), "pip install 'hermes-lab[mcp]'")
 
 
 def _training() -> Finding:
