@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -41,6 +42,13 @@ def register(app: typer.Typer) -> None:
         f"the call fails. {_WHICH}\n\n"
         'hermes-lab mcp call files read_text_file \'{"path": "/home/ann/notes/todo.md"}\'',
     )(call)
+    group.command(
+        "serve",
+        help="Serve runs to other agents, as an MCP server that only reads: runs, summary, show, compare, skills and "
+        "tasks. Over stdin and stdout, or over streamable HTTP at /mcp.\n\nhermes-lab mcp serve --runs runs\n\n"
+        "hermes-lab mcp serve --http 127.0.0.1:8765\n\n"
+        "claude mcp add lab -- hermes-lab mcp serve --runs /home/ann/runs",
+    )(serve)
     app.add_typer(group, name="mcp")
 
 
@@ -172,6 +180,30 @@ def call(
     answer = anyio.run(once)
     typer.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
     return 1 if "error" in answer else 0
+
+
+def serve(
+    runs: Annotated[Path, typer.Option("--runs", help="The folder with the runs.")] = Path("runs"),
+    http: Annotated[str, typer.Option("--http", help="HOST:PORT; default: stdin and stdout.", show_default=False)] = "",
+) -> None:
+    """`hermes-lab mcp serve`."""
+    from importlib.util import find_spec
+
+    if find_spec("mcp") is None:
+        raise ConfigError("`mcp` is not installed: pip install 'hermes-lab[mcp]'")
+    if not runs.is_dir():
+        raise ConfigError(f"--runs: {runs}: no such folder")
+    host, _, port = http.rpartition(":")
+    if http and not (host and port.isdecimal() and 0 < int(port) < 65536):
+        raise ConfigError(f"--http: {http!r}: give HOST:PORT, such as 127.0.0.1:8765")
+    from hermes_lab.runners.mcp_server import build_server
+
+    server = build_server(runs)
+    if http:
+        output.say(f"serving {runs} at http://{http}/mcp")
+        server.run("streamable-http", host=host, port=int(port))
+    else:
+        server.run("stdio")
 
 
 @asynccontextmanager

@@ -1,0 +1,116 @@
+"""The lab as an MCP server, by the official client."""
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from fakes.command import lab
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+LEARN = ("-c", "model={provider: scripted, name: hermes_lab.tasks.learner:learner}", "-c", "suite.name=ledger")
+SHAPE = ("-c", "learning={rounds: 2, round_size: 2, worlds: 1}", "-c", "agent.toolsets=[terminal,skills]")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("served") / "runs"
+    done = lab("experiment", *LEARN, *SHAPE, "-c", "skills.review_every=0", "--out", folder / "one", "--quiet")
+    assert done.returncode == 0, done.stderr
+    (folder / "out").symlink_to("/etc")
+    return folder
+
+
+@asynccontextmanager
+async def client(runs: Path) -> AsyncIterator[Any]:
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = ["-m", "hermes_lab", "mcp", "serve", "--runs", str(runs)]
+    async with Client(StdioServerParameters(command=sys.executable, args=command, env=environment)) as connected:
+        yield connected
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def test_other_agents_read_what_was_measured_and_change_nothing(runs: Path) -> None:
+    before = contents(runs)
+    async with client(runs) as lab_server:
+        tools = (await lab_server.list_tools()).tools
+        assert [tool.name for tool in tools] == ["runs", "summary", "show", "compare", "skills", "tasks"]
+        assert all(tool.annotations.read_only_hint for tool in tools)
+
+        async def ask(name: str, **arguments: Any) -> dict[str, Any]:
+            result = await lab_server.call_tool(name, arguments)
+            assert not result.is_error, result.content
+            found: dict[str, Any] = json.loads(result.content[0].text)
+            return found
+
+        (row,) = (await ask("runs"))["runs"]
+        assert (row["run"], row["suite"]) == ("one", "ledger")
+        assert (await ask("summary", run="one"))["finished"] == row["wanted"]
+        assert await ask("show", run="one", lane="on")
+        assert "messages" in json.dumps(await ask("show", run="one", episode="0"))
+        assert await ask("compare", before="one")
+        assert await ask("skills", run="one", lane="on-r0-w0")
+        shown = (await ask("tasks", suite="ledger", count=2))["tasks"]
+        assert len(shown) == 2
+        assert sorted(shown[0]) == ["domain", "files", "id", "prompt"]
+        assert "domains" in await ask("tasks")
+        wrong = (
+            ("summary", {"run": "nosuch"}, "no run 'nosuch' is served"),
+            ("summary", {"run": "../one"}, "no run '../one' is served"),
+            ("summary", {"run": "out"}, "no run 'out' is served"),
+            ("summary", {"run": "/etc"}, "no run '/etc' is served"),
+            ("show", {"run": "one", "episode": "999"}, "999"),
+            ("tasks", {"suite": "nosuch"}, "no suite 'nosuch'"),
+            ("tasks", {"suite": "ledger", "count": 5000}, "50"),
+        )
+        for name, arguments, why in wrong:
+            result = await lab_server.call_tool(name, arguments)
+            assert result.is_error
+            assert why in result.content[0].text
+    assert contents(runs) == before
+
+
+async def test_it_serves_over_http_and_ends_at_an_interrupt(runs: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "hermes_lab", "mcp", "serve", "--runs", str(runs), "--http", f"127.0.0.1:{port}"]
+    process = await anyio.open_process(command, stderr=None)
+    try:
+        with anyio.fail_after(60):
+            while True:
+                try:
+                    async with Client(f"http://127.0.0.1:{port}/mcp") as connected:
+                        assert len((await connected.list_tools()).tools) == 6
+                    break
+                except (OSError, BaseExceptionGroup, Exception):
+                    await anyio.sleep(0.1)
+    finally:
+        process.send_signal(signal.SIGINT)
+        with anyio.fail_after(20):
+            await process.wait()
+        await process.aclose()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--runs", "/no/such"), "--runs: /no/such: no such folder"),
+        (("--runs", "/tmp", "--http", "x"), "give HOST:PORT"),
+    ],
+)
+def test_a_wrong_option_is_one_line(options: tuple[str, ...], why: str) -> None:
+    done = lab("mcp", "serve", *options)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert done.stdout == ""
