@@ -71,11 +71,13 @@ $(PROGRAMS)/ready: $(PROGRAMS)/hermes/ready
 	$(PYTHON) -m venv $(PROGRAMS)/mini
 	$(PROGRAMS)/mini/bin/pip install -q mini-swe-agent==2.4.6
 	command -v npm > /dev/null && npm install --silent --no-audit --no-fund --prefix $(PROGRAMS)/npm \
-	  @anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 @qwen-code/qwen-code@0.15.10 opencode-ai@1.18.33 || \
-	  echo "npm is missing: Claude Code, Codex, Qwen Code and OpenCode are not installed"
+	  @anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 @qwen-code/qwen-code@0.15.10 opencode-ai@1.18.33 \
+	  @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 \
+	  @modelcontextprotocol/conformance@0.1.16 || \
+	  echo "npm is missing: Claude Code, Codex, Qwen Code, OpenCode and MCP's reference servers are not installed"
 	touch $@
 
-programs: $(PROGRAMS)/ready ## install the agent programs that tests run: hermes-agent, Claude Code, Codex and others
+programs: $(PROGRAMS)/ready ## install what tests run: hermes-agent, Claude Code, Codex and others, and MCP's reference servers
 
 real-hermes: $(PROGRAMS)/hermes/ready ## the real hermes-agent in four arms: does it get better? MODEL_URL and MODEL_NAME for your model, WORLDS for smaller gains
 	$(LAB) agents check hermes --at $(PROGRAMS)/hermes

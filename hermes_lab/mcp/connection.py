@@ -195,8 +195,25 @@ async def _client(streams: Any, on_message: Any) -> AsyncIterator[Any]:
         yield streams
 
     us = mcp_types.Implementation(name="hermes-lab", version=version("hermes-lab"))
-    async with Client(given(), cache=None, message_handler=on_message, client_info=us) as client:
+    options: dict[str, Any] = {"message_handler": on_message, "client_info": us, "elicitation_callback": _by_defaults}
+    async with Client(given(), cache=None, **options) as client:
         yield client
+
+
+async def _by_defaults(context: Any, params: Any) -> Any:
+    """Answers what a server asks the user by the defaults of its form, as nobody is there to ask; declines a question
+    that has a required field without one."""
+    import mcp_types
+
+    del context
+    form = getattr(params, "requested_schema", None)
+    if not isinstance(form, dict):  # such as an address to visit
+        return mcp_types.ElicitResult(action="decline")
+    fields = form.get("properties", {})
+    content = {name: field["default"] for name, field in fields.items() if "default" in field}
+    if not set(form.get("required") or ()) <= set(content):
+        return mcp_types.ElicitResult(action="decline")
+    return mcp_types.ElicitResult(action="accept", content=content)
 
 
 @asynccontextmanager
