@@ -37,7 +37,7 @@ def everything() -> Iterator[str]:
         process.terminate()
 
 
-def test_forty_tools_are_listed_and_one_of_each_server_is_called(everything: str, tmp_path: Path) -> None:
+def test_all_tools_are_listed_and_one_of_each_server_is_called(everything: str, tmp_path: Path) -> None:
     servers = {
         "stdio": {"command": str(PROGRAMS / ".bin" / "mcp-server-everything"), "scope": "run"},
         "http": {"url": everything},
@@ -48,13 +48,13 @@ def test_forty_tools_are_listed_and_one_of_each_server_is_called(everything: str
     done = lab("mcp", "check", "-c", config, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert {name: len(server["tools"]) for name, server in found.items()} == {"stdio": 13, "http": 13, "files": 14}
+    assert {name: len(server["tools"]) for name, server in found.items()} == {"stdio": 15, "http": 15, "files": 14}
     assert all(server["called"] for server in found.values())
     config.write_text(json.dumps({"mcp": {"servers": servers | {"dead": {"url": "http://127.0.0.1:1/mcp"}}}}))
     done = lab("mcp", "check", "-c", config)
     assert done.returncode == 3
     assert "mcp.servers.dead: http://127.0.0.1:1/mcp cannot be reached" in done.stderr
-    assert "40 tools of 3 servers; 1 failed" in done.stdout
+    assert "44 tools of 3 servers; 1 failed" in done.stdout
     assert not is_running("mcp-server-filesystem")
 
 
