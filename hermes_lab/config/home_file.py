@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from hermes_lab.config.home import DisplayConfig, HomeConfig
 from hermes_lab.config.paths import Problem
 from hermes_lab.config.problems import problems_of_merged
-from hermes_lab.config.sources import Merged, Resolved, read_file, validated
+from hermes_lab.config.files import read_file
+from hermes_lab.config.sources import Merged, Resolved, validated
 from hermes_lab.config.yaml_files import Document
 from hermes_lab.errors import ConfigError
 

@@ -9,16 +9,16 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from hermes_lab.config.applies import check_applies
+from hermes_lab.config.files import is_text, read_file
 from hermes_lab.config.masking import HIDDEN, is_secret
 from hermes_lab.config.paths import Origin, PathField, PathResolver, Problem
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.section import Section
-from hermes_lab.config.yaml_files import Document, Plain, as_written, read_yaml
+from hermes_lab.config.yaml_files import Document, NotYaml, Plain, as_written, read_yaml
 from hermes_lab.errors import ConfigError
 
 S = TypeVar("S", bound=Section)
@@ -91,60 +91,6 @@ def absolute_paths(schema: type[Section], content: Mapping[str, Any]) -> dict[st
     return {name: _each(value, _field_type(schema, name), (name,), absolute) for name, value in content.items()}
 
 
-def read_file(path: Path) -> Document:
-    """The mapping of sections in a YAML file. Raises `ConfigError` if it cannot be read or is something else."""
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not a UTF-8 text file") from None
-    try:
-        content, lines = read_yaml(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not YAML"
-        raise ConfigError(f"{path}{line}: {problem}") from None
-    except ValueError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    if content is None:
-        return Document({}, {})
-    if not isinstance(content, dict):
-        kind = type(content.value if isinstance(content, Plain) else content).__name__
-        raise ConfigError(f"{path}:1: expected a mapping of sections, found a {kind}")
-    try:
-        at = _not_text(content)
-    except RecursionError:  # a recursive alias
-        raise ConfigError(f"{path}: nested too deeply") from None
-    if at is not None:
-        line = next((f":{lines[at[:n]]}" for n in range(len(at), 0, -1) if at[:n] in lines), "")
-        raise ConfigError(f"{path}{line}: {'.'.join(at) or 'a key'}: holds a lone surrogate, which is no text")
-    return Document(content, lines)
-
-
-def _not_text(content: Any, at: _At = ()) -> _At | None:
-    """Where a string is that cannot be written in UTF-8, such as the escape of a lone surrogate; None without one."""
-    if isinstance(content, str):
-        return None if is_text(content) else at
-    if isinstance(content, dict):
-        if not all(map(is_text, map(str, content))):
-            return at
-        inner = [(str(key), value) for key, value in content.items()]
-    else:
-        inner = [(str(number), value) for number, value in enumerate(content if isinstance(content, list) else ())]
-    return next((found for name, value in inner if (found := _not_text(value, (*at, name))) is not None), None)
-
-
-def is_text(value: str) -> bool:
-    """Whether a string can be written in UTF-8."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 class Merged:
     """The merged sources so far, and where each field was set."""
 
@@ -201,10 +147,7 @@ class Merged:
     def add_document(self, path: Path, document: Document) -> None:
         """Merges what `read_file` has read from the file `path`."""
         lines = document.lines
-        try:
-            content = {name: _coerced(value, self._schema, (name,)) for name, value in document.content.items()}
-        except RecursionError:  # a recursive alias
-            raise ConfigError(f"{path}: nested too deeply") from None
+        content = {name: _coerced(value, self._schema, (name,)) for name, value in document.content.items()}
         folder = "" if path.parent == Path() else str(path.parent)
 
         def origin(at: _At) -> Origin | None:
@@ -326,7 +269,7 @@ def _override_value(schema: type[BaseModel], path: _At, value: str) -> Any:
         return as_written(value)
     try:
         return _coerced(read_yaml(value).content, schema, path) if value else ""
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except NotYaml:
         return value
 
 
