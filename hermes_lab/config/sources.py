@@ -12,13 +12,13 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union,
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from hermes_lab.config.applies import check_applies
+from hermes_lab.config.applies import ignored_fields
 from hermes_lab.config.files import is_text, read_file
-from hermes_lab.config.masking import HIDDEN, is_secret
-from hermes_lab.config.paths import Origin, PathField, PathResolver, Problem
+from hermes_lab.config.masking import HIDDEN, as_written, is_secret
+from hermes_lab.config.paths import RULE, Origin, PathField, PathResolver, Problem
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.section import Section
-from hermes_lab.config.yaml_files import Document, NotYaml, Plain, as_written, read_yaml
+from hermes_lab.config.yaml_files import Document, NotYaml, Plain, read_yaml, unquoted
 from hermes_lab.errors import ConfigError
 
 S = TypeVar("S", bound=Section)
@@ -43,11 +43,12 @@ def load_section(schema: type[S], sources: Sequence[str], base: dict[str, Any] |
 
 class Resolved(NamedTuple, Generic[S]):
     """A configuration, and where each of its fields was set. `written`: the texts with references to the environment,
-    as they were before these were replaced."""
+    as they were before these were replaced; `references` has them by their values."""
 
     config: S
     origins: Mapping[tuple[str, ...], Origin]
     written: Mapping[tuple[str, ...], str] = {}
+    references: Mapping[str, str] = {}
 
 
 def resolve(schema: type[S], sources: Sequence[str], base: dict[str, Any] | None = None) -> Resolved[S]:
@@ -67,9 +68,9 @@ def validated(schema: type[S], merged: "Merged") -> Resolved[S]:
         raise ConfigError(_one_line(schema, error, merged)) from None
     for problem in merged.paths.problems.values():
         raise ConfigError(problem.message)
-    if isinstance(config, RunConfig):
-        check_applies(config, merged.origins)
-    return Resolved(config, merged.origins)
+    for problem in ignored_fields(config, merged.origins) if isinstance(config, RunConfig) else ():
+        raise ConfigError(merged.shown(problem).message)
+    return Resolved(config, merged.origins, merged.written, merged.references)
 
 
 def read_values(schema: type[Section], sources: Sequence[str]) -> dict[str, Any]:
@@ -92,12 +93,18 @@ def absolute_paths(schema: type[Section], content: Mapping[str, Any]) -> dict[st
 
 
 class Merged:
-    """The merged sources so far, and where each field was set."""
+    """The merged sources so far, and where each field was set.
+
+    `written` has the texts with references to the environment, by field; `references` has them by the values that
+    replaced them. Messages show the texts.
+    """
 
     def __init__(self, schema: type[Section], base: dict[str, Any] | None) -> None:
         self.values: dict[str, Any] = copy.deepcopy(base or {})
         self.origins: dict[_At, Origin] = {}
         self.paths = PathResolver()
+        self.written: dict[_At, str] = {}
+        self.references: dict[str, str] = {}
         self._schema = schema
         self._sources = 0
 
@@ -113,6 +120,13 @@ class Merged:
         for name, value in self.values.items():
             self.values[name] = _each(value, _field_type(self._schema, name), (name,), self._resolved)
 
+    def shown(self, problem: Problem) -> Problem:
+        """The problem, without values of the environment in its message."""
+        said = f"{problem.where}: {problem.field}: "
+        said = said if problem.message.startswith(said) else problem.where
+        rest = problem.message.removeprefix(said)
+        return problem._replace(message=problem.message.removesuffix(rest) + as_written(rest, self.references))
+
     def _resolved(self, value: Any, kind: "_Type", at: _At) -> Any:
         if kind.path is None or not isinstance(value, str):
             return value
@@ -120,7 +134,12 @@ class Merged:
         if origin is None:  # from the base, where paths are relative to the working directory already
             return value
         field = ".".join(part for part in at if not part.isdecimal())
-        return _resolve(self.paths, value, kind._replace(path=self._path_kind(kind.path, at)), field, origin)
+        known = field in self.paths.problems
+        path = _resolve(self.paths, value, kind._replace(path=self._path_kind(kind.path, at)), field, origin)
+        if at in self.written and field in self.paths.problems and not known:
+            message = f"{origin.where}: {field}: no such file or folder: {self.written[at]} ({RULE})"
+            self.paths.problems[field] = Problem(origin.where, field, message)
+        return path
 
     def _path_kind(self, kind: str, at: _At) -> str | None:
         """The path kind of a field; that of `model.name` depends on the provider."""
@@ -266,7 +285,7 @@ def _type_at(schema: type[BaseModel], path: _At) -> _Type:
 def _override_value(schema: type[BaseModel], path: _At, value: str) -> Any:
     kind = _type_at(schema, path)
     if kind.is_text:
-        return as_written(value)
+        return unquoted(value)
     try:
         return _coerced(read_yaml(value).content, schema, path) if value else ""
     except NotYaml:
@@ -349,7 +368,9 @@ def _problem(schema: type[Section], error: ErrorDetails, merged: Merged) -> Prob
     elif error["type"] == "literal_error":
         message = f"must be {error['ctx']['expected']}"
     message = _MESSAGES.get(error["type"], message)
-    return Problem(where, field, ": ".join(filter(None, (where, field, message))))
+    problem = Problem(where, field, ": ".join(filter(None, (where, field, message))))
+    # pydantic's own messages have limits, which may look like a value, but no values.
+    return merged.shown(problem) if error["type"] == "value_error" else problem
 
 
 def origin_of(path: _At, origins: Mapping[_At, Origin]) -> str:

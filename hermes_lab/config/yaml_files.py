@@ -86,7 +86,7 @@ _Loader.add_constructor(f"{_TAG}float", _Loader.plain_float)
 
 
 class NotYaml(ValueError):
-    """The `problem` of a text that is no YAML for a configuration, its `line`, and the `field` there, if it is known."""
+    """The `problem` of a text that is no YAML of a configuration, its `line`, and the `field` there if it is known."""
 
     def __init__(self, problem: str, line: int, field: str = "") -> None:
         self.problem, self.line, self.field = problem, line, field
@@ -124,12 +124,11 @@ def _not_yaml(error: yaml.MarkedYAMLError, lines: dict[tuple[str, ...], int]) ->
     elif begun and mark and begun.line < mark.line:
         problem += f" ({error.context}, from line {begun.line + 1})"
     line = mark.line + 1 if mark else 1
-    return NotYaml(
-        problem, line, ".".join(max((at for at, found in lines.items() if found == line), key=len, default=()))
-    )
+    fields = [at for at, found in lines.items() if found == line]
+    return NotYaml(problem, line, ".".join(max(fields, key=len, default=())))
 
 
-def as_written(text: str) -> str:
+def unquoted(text: str) -> str:
     """The string that an override gives to a string field: unquoted if it is quoted, else unchanged."""
     bare = text.strip()
     if bare[:1] not in ("'", '"') and "\n" not in bare:

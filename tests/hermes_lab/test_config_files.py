@@ -1,4 +1,4 @@
-"""Files of configurations that are no such thing: each is one line with the file, the line and the field, and exit 2."""
+"""Files of configurations that are no such thing: each is one line with file, line and field, and exit code 2."""
 
 import os
 from pathlib import Path

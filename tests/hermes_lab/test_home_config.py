@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 
 from hermes_lab.config.home import HomeConfig
 from hermes_lab.config.home_file import load_home_config, problems_in_home, resolve_home
@@ -107,6 +108,46 @@ def test_an_unset_variable_or_a_malformed_reference_is_told_with_its_line(
     monkeypatch.delenv("HL_UNSET", raising=False)
     message = refused(tmp_path, f"user:\n  name: Ann\nagent:\n  toolsets:\n  - core\n  - '{value}'\n")
     assert message.startswith(f"{tmp_path}/config.yaml:6: agent.toolsets.1: {said}")
+
+
+SECRET = "s3cret/Value"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("user: {timezone: '${HL_SECRET}'}", "user.timezone: no time zone '${HL_SECRET}'; give a name"),
+        ("user: {timezone: 'Europe/${HL_SECRET}'}", "user.timezone: no time zone 'Europe/${HL_SECRET}'; "),
+        ("personality: '${HL_SECRET}'", "personality: no personality '${HL_SECRET}'; there are"),
+        ("user: {preferences: {personality: '${HL_SECRET}'}}", "personality: no personality '${HL_SECRET}'"),
+        (
+            "skills: {library: '${HL_SECRET}/../${HL_SECRET}'}",
+            "skills.library: no such file or folder: ${HL_SECRET}/..",
+        ),
+        ("model: {overflow_pattern: '(${HL_SECRET}'}", "model.overflow_pattern: not a regular expression"),
+        ("agent: {max_iterations: '${HL_SECRET}'}", "agent.max_iterations: must be an integer"),
+        ("agent: {max_iterations: '${HL_ZERO}'}", "agent.max_iterations: Input should be greater than or equal to 1"),
+        ("sandbox: {backend: '${HL_SECRET}'}", "sandbox.backend: must be 'bubblewrap'"),
+        ("agent: {toolsets: ['${HL_SECRET}']}", "agent.toolsets: no toolset '${HL_SECRET}'; there are"),
+        (
+            "model: {provider: '${HL_PROVIDER}', tool_parser: hermes}",
+            "model.tool_parser is not used with model.provider=${HL_PROVIDER}; add",
+        ),
+    ],
+)
+def test_a_message_has_references_as_written_and_no_values(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    for name, value in {"SECRET": SECRET, "ZERO": "0", "PROVIDER": "anthropic"}.items():
+        monkeypatch.setenv(f"HL_{name}", value)
+    file = tmp_path / "config.yaml"
+    file.write_text(f"{text}\n")
+    checked, chat = lab("config", "check"), lab("chat", "-c", "model.base_url=http://127.0.0.1:9", "hello")
+    assert checked.stdout.startswith(f"{file}:1: {said}")
+    assert said in chat.stderr
+    assert (checked.returncode, chat.returncode) == (2, 2)
+    assert not any(part in checked.stdout + chat.stderr for part in SECRET.split("/"))
 
 
 def test_command_line_sources_keep_their_texts(tmp_path: Path) -> None:
