@@ -4,6 +4,7 @@ Exit codes: 0 success; 2 usage or configuration error; 3 infrastructure failure,
 resumed.
 """
 
+import errno
 import os
 import signal
 import sys
@@ -43,6 +44,8 @@ from hermes_lab.runners.commands import (
     train,
     view,
 )
+
+_CHARS = 200
 
 app = typer.Typer(
     name="hermes-lab",
@@ -127,6 +130,8 @@ def _explain(error: BaseException) -> int:
         return _fail(f"{error}{kept}", 3)
     if isinstance(error, HermesLabError):
         return _fail(str(error), 2)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return _fail(f"{str(error.filename)[:_CHARS]}...: the name is too long; give a shorter one", 2)
     if isinstance(error, OSError):
         return _fail(
             f"{error.filename or 'cannot write to disk'}: {error.strerror or error}; finished episodes are kept", 3

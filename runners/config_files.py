@@ -175,7 +175,7 @@ def _unknown_names(merged: Merged, found: Collection[Problem]) -> list[Problem]:
 
 def _located(field: str, message: str, merged: Merged) -> Problem:
     where = origin_of(tuple(field.split(".")), merged.origins)
-    return Problem(where, field, f"{where}: {field}: {message}" if where else f"{field}: {message}")
+    return merged.shown(Problem(where, field, f"{where}: {field}: {message}" if where else f"{field}: {message}"))
 
 
 def _of_study(sources: Sequence[str]) -> list[Problem]:

@@ -89,7 +89,6 @@ class Conversation:
         self._on_text = on_text
         self._answered = True
         self._unsent: Said | None = None
-        self._counted = 0
         self._typed: dict[int, str] = {}
         self._recalled: dict[tuple[int, str], str] = {}
         self.cost = 0.0
@@ -136,7 +135,6 @@ class Conversation:
                     if agent.steps or isinstance(failure, InfraError):
                         await self._log(turn, self._mark(length), _error_of(failure))
             raise
-        self._counted = agent.context.tokens()
         with anyio.CancelScope(shield=True):
             await self._keep(agent, prompt)
             trajectory = agent.trajectory(stop)
@@ -178,13 +176,13 @@ class Conversation:
         if not await agent.compress(target):
             return None
         share = agent.context.tokens() / max(estimated, 1)
-        self._counted = round(before * share)
-        await self._keep(agent)
-        return Compressed(before, self._counted)
+        after = round(before * share)
+        await self._keep(agent, context_tokens=after)
+        return Compressed(before, after)
 
     def tokens(self) -> int:
         """The tokens of the context: as the server counted them at the last turn, else an estimate."""
-        return self._counted or self._agent().context.tokens()
+        return self.session.context_tokens or self._agent().context.tokens()
 
     async def reload(self) -> None:
         """Reads the session again, after it was renamed."""
@@ -245,7 +243,7 @@ class Conversation:
             self._recalled[index, text] = recall_of(self.session.messages[index].content)
         self.session = await anyio.to_thread.run_sync(self._store.cut, self.session, removed[0])
         self._typed = {index: text for index, text in self._typed.items() if index < removed[0]}
-        self._counted, self._answered = 0, True
+        self._answered = True
         return said
 
     def _agent(self, on_text: OnText | None = None) -> Agent:
@@ -289,7 +287,8 @@ class Conversation:
         except (OSError, ConfigError) as error:
             self._say(f"this turn is not in the log of turns: {error}")
 
-    async def _keep(self, agent: Agent, typed: str = "") -> None:
+    async def _keep(self, agent: Agent, typed: str = "", context_tokens: int = 0) -> None:
+        """Stores what the agent did. `context_tokens` 0: those that the agent knows of."""
         self.cost += agent.cost
         append = partial(
             self._store.append,
@@ -297,6 +296,7 @@ class Conversation:
             agent.messages[self.session.length :],
             usage=agent.usage,
             compressions=agent.context.compressions[len(self.session.compressions) :],
+            context_tokens=context_tokens or agent.context.tokens(),
             typed=typed,
         )
         self.session = await anyio.to_thread.run_sync(append)

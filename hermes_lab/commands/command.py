@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from hermes_lab.chat.live import LiveChat
 
 if TYPE_CHECKING:
-    from hermes_lab.commands.registry import Registry
+    from hermes_lab.commands.registry import Registry, Typed
 
 Category = Literal["Session", "Conversation", "Information", "Configuration", "Tools and skills"]
 Where = Literal["everywhere", "terminal", "gateway"]
@@ -39,8 +39,8 @@ class Worker(Protocol):
         """The messages that wait."""
         ...
 
-    def queue(self, message: str) -> None:
-        """Adds a message to those that wait."""
+    def queue(self, job: "Typed") -> None:
+        """Adds a message, or a command, to those that wait."""
         ...
 
     def stop(self) -> None:

@@ -25,7 +25,10 @@ async def _run(context: CommandContext, path: str) -> Reply:
 
 
 def _write(name: str, data: bytes) -> Path:
-    file = Path(name).expanduser()
+    try:
+        file = Path(name).expanduser()
+    except RuntimeError:
+        raise ConfigError(f"{name}: there is no such person, whose folder ~ would be") from None
     try:
         with file.open("xb") as opened:
             opened.write(data)

@@ -53,6 +53,10 @@ async def _run(context: CommandContext, arguments: str) -> Reply:
             return await _change(context, asked)
     except InfraError as error:  # a sandbox for tests, or the disk; the chat goes on
         raise ConfigError(" ".join(str(error).split())) from None
+    if asked.words:
+        raise ConfigError(
+            "/skills list takes no arguments; /skills search WORDS searches, /skills inspect NAME reads one"
+        )
     listed = context.chat.library.listed
     width = max(map(len, listed), default=0)
     lines = [f"/{name:<{width}}  {shorten(skill.description, _CHARS)}" for name, skill in listed.items()]
@@ -133,9 +137,11 @@ async def _change(context: CommandContext, asked: _Asked) -> Reply:
         return Reply("no skill here was installed from a folder or URL, so there is nothing to update")
     with anyio.CancelScope(shield=True):  # the skills are on the disk, so they are used and told, even after Ctrl-C
         await context.chat.reload_skills()
-    lines = [f"not {asked.action}{'d' if asked.action == 'update' else 'ed'}: {why}" for why in done.refused.values()]
+    what = "updated" if asked.action == "update" else "installed"
+    lines = [f"{what}: {', '.join(done.names)}"] if done.names else []
+    lines += [f"not {what}: {name} ({why})" for name, why in done.refused.items()]
     if not done.names:
-        return Reply("\n".join([*lines, "nothing changed: already up to date" if not lines else ""]).strip())
+        return Reply("\n".join(lines) or "nothing changed: already up to date")
     taken = [name for name in done.names if context.registry.find(name)]
     lines += [f"/{name} is a command of the chat, so only the agent can load the skill {name}" for name in taken]
     named = ", ".join(f"/{name}" for name in done.names if name not in taken)

@@ -7,7 +7,6 @@ from pydantic import BaseModel
 
 from hermes_lab.config.paths import Origin, Problem
 from hermes_lab.config.schema import RunConfig, SamplingConfig
-from hermes_lab.errors import ConfigError
 
 _ENDPOINTS = ("openai", "anthropic", "responses")
 _SERVED = (*_ENDPOINTS, "vllm")
@@ -123,12 +122,6 @@ RULES = (
     Rule("run.executor", ("processes",), ("run.processes",)),
     Rule("run.executor", ("ray",), ("run.ray",)),
 )
-
-
-def check_applies(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> None:
-    """Raises `ConfigError` for the first of `ignored_fields`."""
-    for problem in ignored_fields(config, origins):
-        raise ConfigError(problem.message)
 
 
 def ignored_fields(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> Iterator[Problem]:

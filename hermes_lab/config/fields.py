@@ -36,20 +36,25 @@ class SectionDoc(NamedTuple):
 def sections_of(schema: type[BaseModel], path: str = "") -> Iterator[SectionDoc]:
     """The sections of a schema, depth first; those without fields of their own are left out."""
     inner: list[tuple[str, type[BaseModel]]] = []
+    named: list[tuple[str, type[BaseModel]]] = []
     rows = []
     for name, field in schema.model_fields.items():
         where = f"{path}.{name}" if path else name
-        if section := _section(field.annotation):
+        if many := _section_of_each(field.annotation):
+            named.append((f"{where}.NAME", many))
+        elif section := _section(field.annotation):
             inner.append((where, section))
             if type(None) not in get_args(field.annotation):
                 continue
-        rows.append(_row(where, field, section))
+        rows.append(_row(where, field, _section(field.annotation)))
     if rows:
         yield SectionDoc(path, " ".join((schema.__doc__ or "").split()), tuple(rows))
     seen = {kind for where, kind in inner if not _is_optional(schema, where)}
     for where, section in inner:
         if _is_optional(schema, where) and section in seen:  # such as `auxiliary`, a second model
             continue
+        yield from sections_of(section, where)
+    for where, section in named:
         yield from sections_of(section, where)
 
 
@@ -85,6 +90,11 @@ def _section(annotation: Any) -> type[BaseModel] | None:
     return next((arm for arm in arms if isinstance(arm, type) and issubclass(arm, BaseModel)), None)
 
 
+def _section_of_each(annotation: Any) -> type[BaseModel] | None:
+    """The section that a mapping of names has for each."""
+    return _section(get_args(annotation)[1]) if get_origin(annotation) is dict else None
+
+
 def _is_union(annotation: Any) -> bool:
     return get_origin(annotation) in (Union, UnionType)
 
@@ -117,7 +127,7 @@ def _type(annotation: Any, marks: list[Any]) -> str:
     if origin in (tuple, list):
         return f"list of {_type(args[0], [])}"
     if origin is dict:
-        return f"mapping of names to {_type(args[1], [])}"
+        return f"mapping of names to {'sections' if _section(args[1]) else _type(args[1], [])}"
     if annotation is str:
         return next((_PATHS[mark.kind] for mark in marks if isinstance(mark, PathField)), "text")
     return _NAMES.get(annotation, "anything") + _limits(marks)

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hermes_lab.config.files import read_file
 from hermes_lab.config.home import DisplayConfig, HomeConfig
 from hermes_lab.config.paths import Problem
 from hermes_lab.config.problems import problems_of_merged
 from hermes_lab.config.sandboxes import SshConfig
-from hermes_lab.config.sources import Merged, Resolved, read_file, validated
+from hermes_lab.config.sources import Merged, Resolved, validated
 from hermes_lab.config.yaml_files import Document
 from hermes_lab.errors import ConfigError
 
@@ -50,7 +51,7 @@ def resolve_home(path: Path, sources: Sequence[str]) -> Resolved[HomeConfig]:
     for problem in file.problems:
         raise ConfigError(problem.message)
     found = validated(HomeConfig, merged)
-    kept = {at: text for at, text in file.written.items() if at in found.origins and found.origins[at].source == 0}
+    kept = {at: text for at, text in found.written.items() if at in found.origins and found.origins[at].source == 0}
     return found._replace(written=kept)
 
 
@@ -63,9 +64,12 @@ def problems_in_home(path: Path, sources: Sequence[str]) -> tuple[list[Problem],
 
 
 class _File(NamedTuple):
+    """`written` and `references`: see `Merged`."""
+
     document: Document
     problems: list[Problem]
     written: dict[_At, str]
+    references: dict[str, str]
 
 
 def _read(path: Path, sources: Sequence[str]) -> tuple[Merged, _File]:
@@ -73,6 +77,7 @@ def _read(path: Path, sources: Sequence[str]) -> tuple[Merged, _File]:
     # A link to nowhere is an error, not a missing file.
     document = read_file(path) if os.path.lexists(path) else Document({}, {})
     file = _replaced(path, *_allowed(path, *_moved(path, document)), os.environ)
+    merged.written, merged.references = file.written, file.references
     merged.add_document(path, file.document)
     for source in sources:
         merged.add(source)
@@ -128,6 +133,7 @@ def _replaced(path: Path, document: Document, problems: list[Problem], environme
     """The document with the environment's values. Request headers and variables of MCP servers stay as they are: the
     client replaces them, and hides the values in its messages."""
     written: dict[_At, str] = {}
+    references: dict[str, str] = {}
     found = list(problems)
 
     def replaced(value: Any, at: _At) -> Any:
@@ -143,9 +149,13 @@ def _replaced(path: Path, document: Document, problems: list[Problem], environme
         if "headers" in at or (at[0] == "mcp" and "env" in at):
             return value
         written[at] = value
-        return _REFERENCE.sub(lambda match: environment[match["name"]] if match["name"] else "${", value)
+        names = {match["name"] for match in _REFERENCE.finditer(value) if match["name"]}
+        references.update({environment[name]: f"${{{name}}}" for name in names})
+        whole = _REFERENCE.sub(lambda match: environment[match["name"]] if match["name"] else "${", value)
+        references[whole] = value
+        return whole
 
-    return _File(document._replace(content=replaced(document.content, ())), found, written)
+    return _File(document._replace(content=replaced(document.content, ())), found, written, references)
 
 
 def _unusable(text: str, environment: Mapping[str, str]) -> Iterator[str]:

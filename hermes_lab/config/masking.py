@@ -4,7 +4,7 @@ No field is meant to hold a key, but a header, a URL, an option or a server argu
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 HIDDEN = "***"
@@ -13,6 +13,14 @@ _VARIABLE = re.compile(r"(?:[A-Za-z]+ )?\$\{\w+\}")
 _URL_USER = re.compile(r"(?<=://)[^/@\s]*@")
 _URL_QUERY = re.compile(r"(?<=[?&])([^=&#\s]*(?:key|token|secret|password|sig)[^=&#\s]*)=[^&#\s,]*", re.IGNORECASE)
 _OVERRIDE = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
+
+
+def as_written(message: str, references: Mapping[str, str]) -> str:
+    """A message without values of the environment: `references` has the text that was written for each."""
+    for value in sorted(filter(None, references), key=len, reverse=True):
+        for shown in dict.fromkeys((value, repr(value)[1:-1])):
+            message = references[value].join(re.split(rf"(?<!\w){re.escape(shown)}(?!\w)", message))
+    return message
 
 
 def is_secret(path: Sequence[str]) -> bool:

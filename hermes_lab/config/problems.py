@@ -45,7 +45,7 @@ def problems_of_merged(schema: type[Section], merged: Merged, optional: Collecti
         else:
             if isinstance(config, RunConfig):
                 found += [
-                    problem
+                    merged.shown(problem)
                     for problem in ignored_fields(config, merged.origins)
                     if not any(_depends(problem, place) for place in dropped)
                 ]

@@ -9,16 +9,16 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from hermes_lab.config.applies import check_applies
-from hermes_lab.config.masking import HIDDEN, is_secret
-from hermes_lab.config.paths import Origin, PathField, PathResolver, Problem
+from hermes_lab.config.applies import ignored_fields
+from hermes_lab.config.files import is_text, read_file
+from hermes_lab.config.masking import HIDDEN, as_written, is_secret
+from hermes_lab.config.paths import RULE, Origin, PathField, PathResolver, Problem
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.section import Section
-from hermes_lab.config.yaml_files import Document, Plain, as_written, read_yaml
+from hermes_lab.config.yaml_files import Document, NotYaml, Plain, read_yaml, unquoted
 from hermes_lab.errors import ConfigError
 
 S = TypeVar("S", bound=Section)
@@ -43,11 +43,12 @@ def load_section(schema: type[S], sources: Sequence[str], base: dict[str, Any] |
 
 class Resolved(NamedTuple, Generic[S]):
     """A configuration, and where each of its fields was set. `written`: the texts with references to the environment,
-    as they were before these were replaced."""
+    as they were before these were replaced; `references` has them by their values."""
 
     config: S
     origins: Mapping[tuple[str, ...], Origin]
     written: Mapping[tuple[str, ...], str] = {}
+    references: Mapping[str, str] = {}
 
 
 def resolve(schema: type[S], sources: Sequence[str], base: dict[str, Any] | None = None) -> Resolved[S]:
@@ -67,9 +68,9 @@ def validated(schema: type[S], merged: "Merged") -> Resolved[S]:
         raise ConfigError(_one_line(schema, error, merged)) from None
     for problem in merged.paths.problems.values():
         raise ConfigError(problem.message)
-    if isinstance(config, RunConfig):
-        check_applies(config, merged.origins)
-    return Resolved(config, merged.origins)
+    for problem in ignored_fields(config, merged.origins) if isinstance(config, RunConfig) else ():
+        raise ConfigError(merged.shown(problem).message)
+    return Resolved(config, merged.origins, merged.written, merged.references)
 
 
 def read_values(schema: type[Section], sources: Sequence[str]) -> dict[str, Any]:
@@ -91,67 +92,19 @@ def absolute_paths(schema: type[Section], content: Mapping[str, Any]) -> dict[st
     return {name: _each(value, _field_type(schema, name), (name,), absolute) for name, value in content.items()}
 
 
-def read_file(path: Path) -> Document:
-    """The mapping of sections in a YAML file. Raises `ConfigError` if it cannot be read or is something else."""
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not a UTF-8 text file") from None
-    try:
-        content, lines = read_yaml(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not YAML"
-        raise ConfigError(f"{path}{line}: {problem}") from None
-    except ValueError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    if content is None:
-        return Document({}, {})
-    if not isinstance(content, dict):
-        kind = type(content.value if isinstance(content, Plain) else content).__name__
-        raise ConfigError(f"{path}:1: expected a mapping of sections, found a {kind}")
-    try:
-        at = _not_text(content)
-    except RecursionError:  # a recursive alias
-        raise ConfigError(f"{path}: nested too deeply") from None
-    if at is not None:
-        line = next((f":{lines[at[:n]]}" for n in range(len(at), 0, -1) if at[:n] in lines), "")
-        raise ConfigError(f"{path}{line}: {'.'.join(at) or 'a key'}: holds a lone surrogate, which is no text")
-    return Document(content, lines)
-
-
-def _not_text(content: Any, at: _At = ()) -> _At | None:
-    """Where a string is that cannot be written in UTF-8, such as the escape of a lone surrogate; None without one."""
-    if isinstance(content, str):
-        return None if is_text(content) else at
-    if isinstance(content, dict):
-        if not all(map(is_text, map(str, content))):
-            return at
-        inner = [(str(key), value) for key, value in content.items()]
-    else:
-        inner = [(str(number), value) for number, value in enumerate(content if isinstance(content, list) else ())]
-    return next((found for name, value in inner if (found := _not_text(value, (*at, name))) is not None), None)
-
-
-def is_text(value: str) -> bool:
-    """Whether a string can be written in UTF-8."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 class Merged:
-    """The merged sources so far, and where each field was set."""
+    """The merged sources so far, and where each field was set.
+
+    `written` has the texts with references to the environment, by field; `references` has them by the values that
+    replaced them. Messages show the texts.
+    """
 
     def __init__(self, schema: type[Section], base: dict[str, Any] | None) -> None:
         self.values: dict[str, Any] = copy.deepcopy(base or {})
         self.origins: dict[_At, Origin] = {}
         self.paths = PathResolver()
+        self.written: dict[_At, str] = {}
+        self.references: dict[str, str] = {}
         self._schema = schema
         self._sources = 0
 
@@ -167,6 +120,13 @@ class Merged:
         for name, value in self.values.items():
             self.values[name] = _each(value, _field_type(self._schema, name), (name,), self._resolved)
 
+    def shown(self, problem: Problem) -> Problem:
+        """The problem, without values of the environment in its message."""
+        said = f"{problem.where}: {problem.field}: "
+        said = said if problem.message.startswith(said) else problem.where
+        rest = problem.message.removeprefix(said)
+        return problem._replace(message=problem.message.removesuffix(rest) + as_written(rest, self.references))
+
     def _resolved(self, value: Any, kind: "_Type", at: _At) -> Any:
         if kind.path is None or not isinstance(value, str):
             return value
@@ -174,7 +134,12 @@ class Merged:
         if origin is None:  # from the base, where paths are relative to the working directory already
             return value
         field = ".".join(part for part in at if not part.isdecimal())
-        return _resolve(self.paths, value, kind._replace(path=self._path_kind(kind.path, at)), field, origin)
+        known = field in self.paths.problems
+        path = _resolve(self.paths, value, kind._replace(path=self._path_kind(kind.path, at)), field, origin)
+        if at in self.written and field in self.paths.problems and not known:
+            message = f"{origin.where}: {field}: no such file or folder: {self.written[at]} ({RULE})"
+            self.paths.problems[field] = Problem(origin.where, field, message)
+        return path
 
     def _path_kind(self, kind: str, at: _At) -> str | None:
         """The path kind of a field; that of `model.name` depends on the provider."""
@@ -201,10 +166,7 @@ class Merged:
     def add_document(self, path: Path, document: Document) -> None:
         """Merges what `read_file` has read from the file `path`."""
         lines = document.lines
-        try:
-            content = {name: _coerced(value, self._schema, (name,)) for name, value in document.content.items()}
-        except RecursionError:  # a recursive alias
-            raise ConfigError(f"{path}: nested too deeply") from None
+        content = {name: _coerced(value, self._schema, (name,)) for name, value in document.content.items()}
         folder = "" if path.parent == Path() else str(path.parent)
 
         def origin(at: _At) -> Origin | None:
@@ -323,10 +285,10 @@ def _type_at(schema: type[BaseModel], path: _At) -> _Type:
 def _override_value(schema: type[BaseModel], path: _At, value: str) -> Any:
     kind = _type_at(schema, path)
     if kind.is_text:
-        return as_written(value)
+        return unquoted(value)
     try:
         return _coerced(read_yaml(value).content, schema, path) if value else ""
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except NotYaml:
         return value
 
 
@@ -406,7 +368,9 @@ def _problem(schema: type[Section], error: ErrorDetails, merged: Merged) -> Prob
     elif error["type"] == "literal_error":
         message = f"must be {error['ctx']['expected']}"
     message = _MESSAGES.get(error["type"], message)
-    return Problem(where, field, ": ".join(filter(None, (where, field, message))))
+    problem = Problem(where, field, ": ".join(filter(None, (where, field, message))))
+    # pydantic's own messages have limits, which may look like a value, but no values.
+    return merged.shown(problem) if error["type"] == "value_error" else problem
 
 
 def origin_of(path: _At, origins: Mapping[_At, Origin]) -> str:

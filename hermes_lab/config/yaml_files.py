@@ -12,6 +12,7 @@ import yaml
 
 _TRUE = frozenset({"true", "yes", "on"})
 _TAG = "tag:yaml.org,2002:"
+_MOST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,18 @@ class _Loader(yaml.SafeLoader):
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Keys must be strings, as in JSON."""
+        """Keys are strings, as in JSON."""
         if not isinstance(node, yaml.MappingNode):
             return super().construct_mapping(node, deep=deep)  # raises the right error
         self.flatten_mapping(node)
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(None, None, "a key must be a string", key.start_mark)
         return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """A value that its tag does not allow is told with its line."""
+        try:
+            return super().construct_object(node, deep=deep)
+        except ValueError as error:
+            raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from None
 
     def plain_bool(self, node: yaml.ScalarNode) -> Plain:
         """A boolean."""
@@ -80,28 +85,50 @@ _Loader.add_constructor(f"{_TAG}int", _Loader.plain_int)
 _Loader.add_constructor(f"{_TAG}float", _Loader.plain_float)
 
 
-def read_yaml(text: str) -> Document:
-    """Reads one YAML document. Numbers and booleans in it are `Plain`.
+class NotYaml(ValueError):
+    """The `problem` of a text that is no YAML of a configuration, its `line`, and the `field` there if it is known."""
 
-    Raises `yaml.YAMLError`, or `ValueError` for a document that is nested too deeply or a value that its tag does not
-    allow.
-    """
-    loader = _Loader(text)
+    def __init__(self, problem: str, line: int, field: str = "") -> None:
+        self.problem, self.line, self.field = problem, line, field
+        super().__init__(f"line {line}: {f'{field}: ' if field else ''}{problem}")
+
+
+def read_yaml(text: str) -> Document:
+    """Reads one YAML document. Numbers and booleans in it are `Plain`. Raises `NotYaml`."""
+    try:
+        loader = _Loader(text)
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise NotYaml(f"holds the control character U+{error.character:04X}", line) from None
+    lines = _Lines()
     try:
         node = loader.get_single_node()
         if node is None:
             return Document(None, {})
-        content = loader.construct_document(node)
-        lines: dict[tuple[str, ...], int] = {}
-        _note_lines(node, (), lines)
-        return Document(content, lines)
+        lines.note(node, (), frozenset())
+        return Document(loader.construct_document(node), lines.found)
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise NotYaml("nested too deeply", loader.line + 1) from None
+    except yaml.MarkedYAMLError as error:
+        raise _not_yaml(error, lines.found) from None
     finally:
         loader.dispose()
 
 
-def as_written(text: str) -> str:
+def _not_yaml(error: yaml.MarkedYAMLError, lines: dict[tuple[str, ...], int]) -> NotYaml:
+    problem, mark, begun = error.problem or "not YAML", error.problem_mark, error.context_mark
+    if problem.startswith("found character '\\t'"):
+        problem = "a tab cannot indent a line; use spaces"
+    elif problem.startswith("but "):
+        problem = f"{error.context}, {problem}"
+    elif begun and mark and begun.line < mark.line:
+        problem += f" ({error.context}, from line {begun.line + 1})"
+    line = mark.line + 1 if mark else 1
+    fields = sorted((at for at, found in lines.items() if found == line), key=len)
+    return NotYaml(problem, line, ".".join(fields[-1]) if fields else "")
+
+
+def unquoted(text: str) -> str:
     """The string that an override gives to a string field: unquoted if it is quoted, else unchanged."""
     bare = text.strip()
     if bare[:1] not in ("'", '"') and "\n" not in bare:
@@ -113,19 +140,47 @@ def as_written(text: str) -> str:
     return node.value if isinstance(node, yaml.ScalarNode) else bare
 
 
-def _note_lines(node: yaml.Node, at: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> None:
-    if isinstance(node, yaml.MappingNode):
-        seen: dict[str, int] = {}
+class _Lines:
+    """The line of each key and list item `found` in a document, which it checks meanwhile."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, ...], int] = {}
+        self._visits = 0
+
+    def note(self, node: yaml.Node, at: tuple[str, ...], around: frozenset[int]) -> None:
+        """Notes what is in a node at that path. Raises `NotYaml` for a key that is no string or set twice, for a node
+        that is `around` itself, and for a document that aliases make too large."""
+        self._visits += 1
+        line = self.found.get(at, node.start_mark.line + 1)
+        if id(node) in around:
+            raise NotYaml("holds itself through an alias", line, ".".join(at))
+        if self._visits > _MOST:
+            raise NotYaml(f"has more than {_MOST:,} values, with those of its aliases", line, ".".join(at))
+        around |= {id(node)}
+        if isinstance(node, yaml.MappingNode):
+            self._note_mapping(node, at, around)
+        elif isinstance(node, yaml.SequenceNode):
+            for number, item in enumerate(node.value):
+                self.found[*at, str(number)] = item.start_mark.line + 1
+                self.note(item, (*at, str(number)), around)
+
+    def _note_mapping(self, node: yaml.MappingNode, at: tuple[str, ...], around: frozenset[int]) -> None:
+        own: dict[str, int] = {}
+        merged: list[yaml.Node] = []
         for key, value in node.value:
-            line = key.start_mark.line + 1
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen and key.value != "<<":
-                    problem = f"{key.value} is set twice, first in line {seen[key.value]}; keep one of the two"
-                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-                seen[key.value] = line
-            lines[*at, key.value] = line
-            _note_lines(value, (*at, key.value), lines)
-    elif isinstance(node, yaml.SequenceNode):
-        for number, item in enumerate(node.value):
-            lines[*at, str(number)] = item.start_mark.line + 1
-            _note_lines(item, (*at, str(number)), lines)
+            line, field = key.start_mark.line + 1, ".".join(at)
+            if not isinstance(key, yaml.ScalarNode):
+                raise NotYaml("a key must be a string", line, field)
+            if key.tag == f"{_TAG}merge":
+                merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
+                continue
+            inner = (*at, key.value)
+            if key.value in own:
+                twice = f"is set twice, first in line {own[key.value]}; keep one of the two"
+                raise NotYaml(twice, line, ".".join(inner))
+            own[key.value] = line
+            if inner not in self.found:  # else it is merged into a mapping that has this key
+                self.found[inner] = line
+                self.note(value, inner, around)
+        for each in merged:
+            self.note(each, at, around)

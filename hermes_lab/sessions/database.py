@@ -34,8 +34,9 @@ _tools = msgspec.json.Decoder(tuple[dict[str, Any], ...]).decode
 class SessionInfo(Struct, frozen=True, kw_only=True):
     """A session without its messages.
 
-    `model` is the one it began with, `length` the number of messages, `usage` the sum over all model calls, and
-    `opening` the start of the first thing the user typed. Times are ISO 8601 in UTC.
+    `model` is the one it began with, `length` the number of messages, `usage` the sum over all model calls,
+    `context_tokens` the tokens of the context after the last turn (0: not known), and `opening` the start of the first
+    thing the user typed. Times are ISO 8601 in UTC.
     """
 
     id: str
@@ -47,6 +48,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     updated: str
     length: int
     usage: Usage
+    context_tokens: int
     opening: str
 
 
@@ -125,20 +127,30 @@ class SessionStore:
         *,
         usage: Usage | None = None,
         compressions: Sequence[Compression] = (),
+        context_tokens: int = 0,
         typed: str = "",
     ) -> Session:
         """Appends the messages and usage since `session` was loaded. Returns the updated session.
 
-        `typed` is what the user typed, if the first message also contains a skill or recalled memories. Raises
-        `ConfigError` if another process continued or deleted the session meanwhile.
+        `context_tokens` are those of the context now, 0 if they are not known. `typed` is what the user typed, if the
+        first message also contains a skill or recalled memories. Raises `ConfigError` if another process continued or
+        deleted the session meanwhile.
         """
         used, time = usage or Usage(), _text(datetime.now(UTC))
         with self._open() as db, transaction(db):
             _check_unchanged(db, session)
             db.execute(
                 "UPDATE sessions SET updated = ?, prompt_tokens = prompt_tokens + ?,"
-                " completion_tokens = completion_tokens + ?, opening = coalesce(nullif(opening, ''), ?) WHERE id = ?",
-                (time, used.prompt_tokens, used.completion_tokens, _opening(messages, typed), session.id),
+                " completion_tokens = completion_tokens + ?, context_tokens = ?,"
+                " opening = coalesce(nullif(opening, ''), ?) WHERE id = ?",
+                (
+                    time,
+                    used.prompt_tokens,
+                    used.completion_tokens,
+                    context_tokens,
+                    _opening(messages, typed),
+                    session.id,
+                ),
             )
             _add_messages(db, session.id, session.length, messages, time)
             first = len(session.compressions)
@@ -158,7 +170,10 @@ class SessionStore:
             db.execute("DELETE FROM messages WHERE session = ? AND place >= ?", (session.id, length))
             kept = sum(compression.at < length for compression in session.compressions)
             db.execute("DELETE FROM compressions WHERE session = ? AND number >= ?", (session.id, kept))
-            db.execute("UPDATE sessions SET updated = ? WHERE id = ?", (_text(datetime.now(UTC)), session.id))
+            db.execute(
+                "UPDATE sessions SET updated = ?, context_tokens = 0 WHERE id = ?",
+                (_text(datetime.now(UTC)), session.id),
+            )
             return _load(db, session.id)
 
     def load(self, id: str) -> Session:
@@ -322,7 +337,8 @@ def _load(db: sqlite3.Connection, id: str) -> Session:
 def _infos(db: sqlite3.Connection, condition: str, *values: object) -> list[SessionInfo]:
     rows = db.execute(
         "SELECT s.id, s.key, coalesce(s.name, ''), s.model, s.tool_format, s.created, s.updated,"
-        " (SELECT count(*) FROM messages m WHERE m.session = s.id), s.prompt_tokens, s.completion_tokens, s.opening"
+        " (SELECT count(*) FROM messages m WHERE m.session = s.id), s.prompt_tokens, s.completion_tokens,"
+        " s.context_tokens, s.opening"
         f" FROM sessions s WHERE {condition}",
         values,
     )
@@ -337,9 +353,10 @@ def _infos(db: sqlite3.Connection, condition: str, *values: object) -> list[Sess
             updated=updated,
             length=length,
             usage=Usage(prompt, completion),
+            context_tokens=context,
             opening=opening,
         )
-        for id, key, name, model, tool_format, created, updated, length, prompt, completion, opening in rows
+        for id, key, name, model, tool_format, created, updated, length, prompt, completion, context, opening in rows
     ]
 
 

@@ -54,6 +54,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             tokenize="unicode61 remove_diacritics 2 categories 'L* N* M* Co'")""",
         "INSERT INTO found (found) VALUES ('rebuild')",
     ),
+    ("ALTER TABLE sessions ADD COLUMN context_tokens INTEGER NOT NULL DEFAULT 0",),
 )
 """The statements from each version of the database to the next. Never edit a released migration."""
 

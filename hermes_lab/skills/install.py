@@ -46,7 +46,10 @@ def install(
     """
     fetched = hub.fetch(source, say=say, ref=ref)
     findings: list[str] = []
-    chosen = hub.choose(fetched, names, say=_telling(say, findings), force=force)
+    try:
+        chosen = hub.choose(fetched, names, say=_telling(say, findings), force=force)
+    except ConfigError as error:
+        raise ConfigError(f"nothing was installed: {error}") from None
     refused = chosen.refused | hub.taken(store.load(), [skill.name for skill in chosen.ready], replace=replace)
     ready = [skill for skill in chosen.ready if skill.name not in refused]
     if tests:

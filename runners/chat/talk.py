@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
@@ -14,20 +14,12 @@ from hermes_lab.chat.live import LiveChat
 from hermes_lab.chat.reviews import ReviewLog
 from hermes_lab.chat.surface import Surface
 from hermes_lab.commands.command import Command, CommandContext, Reply
-from hermes_lab.commands.registry import Registry, Unknown
+from hermes_lab.commands.registry import Registry, Typed, Unknown
 from hermes_lab.errors import ConfigError, ModelError, PromptTooLong
 from hermes_lab.sessions import Session, hermes_home
 from hermes_lab.types import EpisodeError, Review
 
 _LEFT_OUT = EpisodeError("interrupted", "Ctrl-C")
-
-
-class _Job(NamedTuple):
-    """A message for the agent (`command` None), perhaps a `literal` one, or a command with its arguments."""
-
-    command: Command | None
-    text: str
-    literal: bool = False
 
 
 class Display(Surface, Protocol):
@@ -53,7 +45,7 @@ class Talk:
         self._chat = chat
         self._display = display
         self._registry = Registry("terminal")
-        self._waiting: deque[_Job] = deque()
+        self._waiting: deque[Typed] = deque()
         self._arrived = anyio.Event()
         self._since: float | None = None
         self._scope: anyio.CancelScope | None = None
@@ -79,9 +71,10 @@ class Talk:
         """See `Worker`."""
         return [f"/{job.command.name} {job.text}".strip() if job.command else job.text for job in self._waiting]
 
-    def queue(self, message: str) -> None:
+    def queue(self, job: Typed) -> None:
         """See `Worker`."""
-        self._add(_Job(None, message))
+        self._waiting.append(job)
+        self._arrived.set()
 
     def interrupt(self) -> bool:
         """Stops the current turn. Returns False if there is none."""
@@ -111,7 +104,7 @@ class Talk:
         else:
             if self._since is not None:
                 self._display.note(f"queued; {len(self._waiting) + 1} waiting")
-            self._add(_Job(command, found.text, found.literal))
+            self.queue(found)
 
     async def work(self) -> None:
         """Works on what is queued, until a command ends the chat."""
@@ -129,12 +122,12 @@ class Talk:
         if found.command and found.command.busy == "now":
             code = await self._shown(self._command(found.command, found.text), turn=False)
         else:
-            code = await self.do(_Job(found.command, found.text, found.literal))
+            code = await self.do(found)
         while self._waiting and not code:  # a command has sent a message
             code = await self.do(self._waiting.popleft())
         return code
 
-    async def do(self, job: _Job) -> int:
+    async def do(self, job: Typed) -> int:
         """Works on one job until it ends or is interrupted; returns the exit code for it alone."""
         self._since = time.monotonic()
         try:
@@ -150,16 +143,12 @@ class Talk:
         finally:
             self._since = None
 
-    def _add(self, job: _Job) -> None:
-        self._waiting.append(job)
-        self._arrived.set()
-
     async def _command(self, command: Command, text: str) -> None:
         reply: Reply = await command.run(self.context, text)
         if reply.text:
             self._display.note(reply.text)
         if reply.send:
-            self._waiting.appendleft(_Job(None, reply.send, reply.literal))
+            self._waiting.appendleft(Typed(None, reply.send, reply.literal))
             self._arrived.set()
         self.quits |= reply.quit
 
@@ -177,7 +166,7 @@ class Talk:
             finally:
                 self._scope = None
 
-    async def _answer(self, job: _Job) -> None:
+    async def _answer(self, job: Typed) -> None:
         turn = await self._chat.conversation.submit(job.text, literal=job.literal)
         self._display.turn(self._chat.session, turn)
 

@@ -9,7 +9,8 @@ import anyio
 import typer
 
 from hermes_lab.chat.home_knowledge import HomeKnowledge
-from hermes_lab.config.home_file import load_home_config
+from hermes_lab.config.home_file import FILE, resolve_home
+from hermes_lab.config.masking import as_written
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError, InfraError, ModelError
 from hermes_lab.harness.check import check_own_loop
@@ -50,11 +51,15 @@ def chat(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per turn.")] = False,
 ) -> int:
     """`hermes-lab chat`."""
-    loaded = load_home_config(hermes_home(), config or [])
-    check_own_loop(loaded, "chat")
+    found = resolve_home(hermes_home() / FILE, config or [])
+    loaded = found.config
+    try:
+        check_own_loop(loaded, "chat")
+        check_toolsets(loaded.agent.toolsets, loaded.agent.disabled_tools)
+    except ConfigError as error:
+        raise ConfigError(as_written(str(error), found.references)) from None
     if loaded.agent.distribution:
         raise ConfigError("agent.distribution: only for runs, which draw tools per task; set agent.toolsets for chat")
-    check_toolsets(loaded.agent.toolsets, loaded.agent.disabled_tools)
     interactive = prompt is None and sys.stdin.isatty()
     if prompt is None and not interactive:
         prompt = sys.stdin.buffer.read().decode(errors="replace")

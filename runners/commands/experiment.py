@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
+from hermes_lab.config.files import read_file
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
@@ -74,6 +74,6 @@ def experiment(
 def _is_study(file: Path) -> bool:
     """Whether the file has `parts:`. One that cannot be read is not: loading it says what is wrong."""
     try:
-        return "parts" in (yaml.safe_load(file.read_bytes()) or {})
-    except (OSError, yaml.YAMLError, TypeError):
+        return "parts" in read_file(file).content
+    except ConfigError:
         return False

@@ -11,6 +11,8 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.chat.summary import summarise_hits
 from hermes_lab.runners.commands import options
+from hermes_lab.runners.confirm import confirmed
+from hermes_lab.runners.tables import table
 from hermes_lab.sessions import SessionInfo, SessionKey, SessionStore, hermes_home
 from hermes_lab.sessions.summary import Summary
 from hermes_lab.text.printable import printable
@@ -53,7 +55,12 @@ def register(app: typer.Typer) -> None:
         "hermes-lab sessions search 'invoice' --summary -c model.yaml",
     )(search)
     group.command("rename", help="Rename a session.\n\nhermes-lab sessions rename 20261122-1015 taxes")(rename)
-    group.command("delete", help="Delete a session permanently.\n\nhermes-lab sessions delete taxes")(delete)
+    group.command(
+        "delete",
+        help="Delete a session and its turns permanently, once you have confirmed it.\n\n"
+        "hermes-lab sessions delete taxes\n\n"
+        "hermes-lab sessions delete taxes --yes   (without asking, as in a script)",
+    )(delete)
 
 
 def list_(limit: Limit = 20, platform: Platform = "", json: options.Json = False) -> None:
@@ -63,10 +70,12 @@ def list_(limit: Limit = 20, platform: Platform = "", json: options.Json = False
     if json:
         _print_json({"sessions": infos})
         return
-    for info in infos:
-        typer.echo(_line(info))
     if not infos:
         output.say("no sessions yet; start one with `hermes-lab chat`")
+        return
+    header = ("ID", "NAME", "KEY", "UPDATED", "MESSAGES", "TOKENS", "MODEL", "BEGINS WITH")
+    for line in table(header, list(map(_cells, infos))):
+        typer.echo(line)
 
 
 def show(session: Which, json: options.Json = False) -> None:
@@ -126,15 +135,23 @@ def rename(
     _done("renamed", store.find(info.id), json)
 
 
-def delete(session: Which, json: options.Json = False) -> None:
-    """`hermes-lab sessions delete`."""
+def delete(
+    session: Which,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: options.Json = False,
+) -> int:
+    """`hermes-lab sessions delete`. Exits 1 if the answer is no."""
     from hermes_lab.chat.turns import delete_turns
 
     store = SessionStore()
     info = store.find(session)
+    if not yes and not confirmed(f"delete session {info.name or info.id} ({info.length} messages) and its turns"):
+        output.say("nothing was deleted")
+        return 1
     store.delete(info.id)
     delete_turns(hermes_home(), info.id)
     _done("deleted", info, json)
+    return 0
 
 
 def _done(what: str, info: SessionInfo, json: bool) -> None:
@@ -145,11 +162,20 @@ def _done(what: str, info: SessionInfo, json: bool) -> None:
 
 
 def _line(info: SessionInfo) -> str:
-    tokens = info.usage.prompt_tokens + info.usage.completion_tokens
     name = f"{info.name}  " if info.name else ""
     name += f"{info.key}  " if info.key != _TERMINAL else ""
-    counts = f"{info.length} messages, {tokens:,} tokens"
+    counts = f"{info.length} messages, {_tokens(info):,} tokens"
     return f"{info.id}  {name}{info.updated[:16].replace('T', ' ')}  {counts}  {info.model}  {_one_line(info.opening)}"
+
+
+def _cells(info: SessionInfo) -> tuple[str, ...]:
+    when = info.updated[:16].replace("T", " ")
+    counts = (str(info.length), f"{_tokens(info):,}")
+    return info.id, info.name or "-", info.key, when, *counts, info.model, info.opening
+
+
+def _tokens(info: SessionInfo) -> int:
+    return info.usage.prompt_tokens + info.usage.completion_tokens
 
 
 def _one_line(text: str) -> str:

@@ -69,13 +69,13 @@ def install(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> int:
-    """`hermes-lab skills install`. Exits 1 if a skill that was named is not installed."""
+    """`hermes-lab skills install`. Exits 1 if one of the skills is not installed."""
     store, say = find_store(library), _say(json, quiet)
     done = skill_install.install(
         store, source, skills or (), ref=ref, replace=replace, force=force, tests=not no_tests, say=say
     )
     _report(store, done, "installed", json, quiet)
-    return 1 if done.refused and skills else 0
+    return 1 if done.refused else 0
 
 
 def update(

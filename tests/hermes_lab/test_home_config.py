@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 
 from hermes_lab.config.home import HomeConfig
 from hermes_lab.config.home_file import load_home_config, problems_in_home, resolve_home
@@ -109,6 +110,46 @@ def test_an_unset_variable_or_a_malformed_reference_is_told_with_its_line(
     assert message.startswith(f"{tmp_path}/config.yaml:6: agent.toolsets.1: {said}")
 
 
+SECRET = "s3cret/Value"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("user: {timezone: '${HL_SECRET}'}", "user.timezone: no time zone '${HL_SECRET}'; give a name"),
+        ("user: {timezone: 'Europe/${HL_SECRET}'}", "user.timezone: no time zone 'Europe/${HL_SECRET}'; "),
+        ("personality: '${HL_SECRET}'", "personality: no personality '${HL_SECRET}'; there are"),
+        ("user: {preferences: {personality: '${HL_SECRET}'}}", "personality: no personality '${HL_SECRET}'"),
+        (
+            "skills: {library: '${HL_SECRET}/../${HL_SECRET}'}",
+            "skills.library: no such file or folder: ${HL_SECRET}/..",
+        ),
+        ("model: {overflow_pattern: '(${HL_SECRET}'}", "model.overflow_pattern: not a regular expression"),
+        ("agent: {max_iterations: '${HL_SECRET}'}", "agent.max_iterations: must be an integer"),
+        ("agent: {max_iterations: '${HL_ZERO}'}", "agent.max_iterations: Input should be greater than or equal to 1"),
+        ("sandbox: {backend: '${HL_SECRET}'}", "sandbox.backend: must be 'bubblewrap'"),
+        ("agent: {toolsets: ['${HL_SECRET}']}", "agent.toolsets: no toolset '${HL_SECRET}'; there are"),
+        (
+            "model: {provider: '${HL_PROVIDER}', tool_parser: hermes}",
+            "model.tool_parser is not used with model.provider=${HL_PROVIDER}; add",
+        ),
+    ],
+)
+def test_a_message_has_references_as_written_and_no_values(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    for name, value in {"SECRET": SECRET, "ZERO": "0", "PROVIDER": "anthropic"}.items():
+        monkeypatch.setenv(f"HL_{name}", value)
+    file = tmp_path / "config.yaml"
+    file.write_text(f"{text}\n")
+    checked, chat = lab("config", "check"), lab("chat", "-c", "model.base_url=http://127.0.0.1:9", "hello")
+    assert checked.stdout.startswith(f"{file}:1: {said}")
+    assert said in chat.stderr
+    assert (checked.returncode, chat.returncode) == (2, 2)
+    assert not any(part in checked.stdout + chat.stderr for part in SECRET.split("/"))
+
+
 def test_command_line_sources_keep_their_texts(tmp_path: Path) -> None:
     assert load(tmp_path, "", "user.name=${HL_UNSET}").user.name == "${HL_UNSET}"
 
@@ -179,7 +220,9 @@ def test_settings_among_the_preferences_and_toolsets_are_put_where_they_belong(t
         ("personalities: {empty: ' '}\n", ":1: personalities: `empty` has no text"),
         ("display: {background_process_notifications: some}\n", "must be 'all', 'result', 'error' or 'off'"),
         ("suite:\n  name: ledger\n", ":1: suite: is for batches, which do not read this file; remove it"),
-        ("mcp: {servers: {}}\n", ":1: mcp: is not supported yet; remove it"),
+        ("mcp: {servers: {a: {}}}\n", ":1: mcp.servers.a: give either `command` or `url`"),
+        ("terminal: {backend: nosuch}\n", ":1: sandbox.backend: must be 'bubblewrap', 'docker', "),
+        ("terminal: {shell: fish}\n", ":1: terminal: set the fields of `sandbox` (docs/backends.md)"),
         ("cron:\n- name: a\n", ":1: cron: is not supported yet; remove it"),
         ("- user\n", ":1: expected a mapping of sections, found a list"),
         ("user: [\n", "config.yaml:2: "),
@@ -216,7 +259,24 @@ def test_all_mistakes_are_found_at_once(tmp_path: Path, monkeypatch: pytest.Monk
     )
 
 
-def test_the_template_is_right_as_it_stands_and_without_its_comment_signs(tmp_path: Path) -> None:
+def test_a_terminal_is_a_sandbox(tmp_path: Path) -> None:
+    config = load(tmp_path, "terminal: {backend: ssh, ssh: {host: box, user: ann, port: 2222}}\n")
+    assert (config.sandbox.backend, config.sandbox.ssh.host, config.sandbox.ssh.port) == ("ssh", "box", 2222)
+    config = load(tmp_path, "terminal: {backend: docker, docker: {image: my, volumes: ['/tmp:/mnt/x']}}\n")
+    assert (config.sandbox.image, config.sandbox.volumes) == ("my", ("/tmp:/mnt/x",))
+
+
+def test_a_server_keeps_its_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_TOKEN", "sesame")
+    config = load(tmp_path, "mcp: {servers: {a: {command: srv, env: {KEY: 'is ${A_TOKEN}'}}}}\n")
+    assert config.mcp.servers["a"].env == {"KEY": "is ${A_TOKEN}"}
+    assert config.mcp.servers["a"].scope == "run"
+
+
+def test_the_template_is_right_as_it_stands_and_without_its_comment_signs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARCH_TOKEN", "x")
     assert load(tmp_path, TEMPLATE) == load_home_config(tmp_path / "none", [])
     head, *sections = TEMPLATE.split("\n\n")
     assert head.count("#") == len(head.splitlines())

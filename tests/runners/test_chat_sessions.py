@@ -1,10 +1,13 @@
 """`hermes-lab sessions`: what chats left behind, for people and as JSON."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, running
+from fakes.person import Person
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.cli import app
@@ -32,13 +35,14 @@ def sessions(*args: str) -> None:
 
 def test_the_list_shows_the_latest_first_a_line_each(taxes: Session, capsys: pytest.CaptureFixture[str]) -> None:
     sessions("list")
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith(f"{taxes.id}  taxes  ")
-    assert first.endswith("3 messages, 1,234 tokens  m1  sum the invoices [31m")
-    assert "  telegram:5  " in second
+    heading, first, second = capsys.readouterr().out.splitlines()
+    assert " ".join(heading.split()) == "ID NAME KEY UPDATED MESSAGES TOKENS MODEL BEGINS WITH"
+    assert first.split()[:3] == [taxes.id, "taxes", "cli:local"]
+    assert " ".join(first[heading.index("MESSAGES") :].split()) == "3 1,234 m1 sum the invoices [31m"
+    assert second.split()[1:3] == ["-", "telegram:5"]
     assert second.endswith("the weather")
     sessions("list", "--platform", "Telegram")
-    assert capsys.readouterr().out.splitlines() == [second]
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [heading.split(), second.split()]
     sessions("list", "-n", "1", "--json")
     (info,) = json.loads(capsys.readouterr().out)["sessions"]
     assert (info["name"], info["usage"]) == ("taxes", {"prompt_tokens": 1000, "completion_tokens": 234})
@@ -70,9 +74,28 @@ def test_a_search_says_where_the_words_stand(taxes: Session, capsys: pytest.Capt
 
 def test_a_session_is_renamed_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
     sessions("rename", "telegram:5", "weather")
-    sessions("delete", "weather", "--json")
+    sessions("delete", "weather", "--yes", "--json")
     assert json.loads(capsys.readouterr().out)["deleted"]["name"] == "weather"
     assert [info.name for info in SessionStore().latest()] == ["taxes"]
+
+
+def test_without_a_terminal_nothing_is_deleted_unless_yes_is_given() -> None:
+    done = lab("sessions", "delete", "taxes")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "delete session taxes (3 messages) and its turns: there is no terminal to ask at; --yes" in done.stderr
+    assert SessionStore().find("taxes")
+
+
+def test_at_a_terminal_a_deletion_asks_first(tmp_path: Path) -> None:
+    for answer, code, kept in (("n", 1, True), ("y", 0, False)):
+        person = Person([sys.executable, "-m", "hermes_lab", "sessions", "delete", "taxes"], tmp_path)
+        try:
+            person.sees("delete session taxes (3 messages) and its turns? [y/N]:")
+            person.types(answer)
+            assert person.ends() == code
+        finally:
+            person.leave()
+        assert ("taxes" in [info.name for info in SessionStore().latest()]) == kept
 
 
 @pytest.mark.parametrize("args", [["show", "nobody"], ["delete", "nobody"], ["rename", "taxes", "a:b"], ["show", "x:"]])

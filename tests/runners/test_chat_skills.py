@@ -83,6 +83,16 @@ def test_findings_are_shown_and_force_takes_the_skill_all_the_same(says: Says, r
     assert "usable now as /risky" in taken
 
 
+def test_where_one_of_several_fails_both_are_told(says: Says, repository: Path, home: Path) -> None:
+    told = says(f"/skills install {repository.as_uri()} tidy risky")
+    assert "installed: tidy\nnot installed: risky (risky/SKILL.md:" in told
+    assert "usable now as /tidy;" in told
+    nothing = says(f"/skills install {repository.as_uri()} risky nosuch")
+    assert "nothing was installed: " in nothing
+    assert "has no nosuch; it has: risky, tidy" in nothing
+    assert list(SkillStore(home / "skills").load().skills) == ["tidy"]
+
+
 def test_a_source_is_listed_before_it_is_installed(says: Says, repository: Path) -> None:
     listed = says(f"/skills inspect {repository.as_uri()}")
     assert "tidy: How to tidy folders." in listed
@@ -142,6 +152,10 @@ def test_search_covers_installed_skills_and_the_configured_sources(says: Says, r
         ("/skills install", "/skills install: give a source"),
         ("/skills install --forse x", "/skills install: no option --forse; there are: --force, --replace, --no-tests"),
         ("/skills install /no/such/folder", "/no/such/folder"),
+        (f"/skills install {'a' * 300}", "aaa...: no such folder, and no other source"),
+        (f"/skills inspect /{'a' * 300}", "aaa...: no such folder, and no other source"),
+        ("/skills install ''", "the source is empty"),
+        ("/skills list extra", "/skills list takes no arguments"),
         ("/skills install 'open", "/skills: No closing quotation"),
         ("/skills inspect nothing", "no skill 'nothing'"),
         ("/skills update", "nothing to update"),

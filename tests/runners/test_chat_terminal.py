@@ -110,6 +110,8 @@ def test_one_may_type_while_the_agent_works(opens: Opens) -> None:
         person.sees("queued; 1 waiting")
         person.types("/undo")
         person.sees("/undo cannot run while the agent works")
+        person.types("/queue /hlep me")
+        person.sees("no command or skill /hlep: nothing was sent; did you mean /help?")
         person.presses("C-c")
         person.sees("interrupted; the partial turn is saved")
         person.sees("Here I am.")

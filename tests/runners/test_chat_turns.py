@@ -448,7 +448,7 @@ def test_every_command_that_reads_runs_reads_chats(home: Path, capsys: pytest.Ca
 
 def test_a_deleted_session_leaves_no_turn(home: Path) -> None:
     chatted(["Hello."], "Hi")
-    app(["sessions", "delete", "s"], standalone_mode=False)
+    app(["sessions", "delete", "s", "--yes"], standalone_mode=False)
     assert list((home / "chats" / "episodes").iterdir()) == []
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.command import lab
 from fakes.episodes import episode, write_run
 
 from hermes_lab.config.sandboxes import SandboxConfig
@@ -263,7 +264,7 @@ def test_one_bad_skill_of_a_source_refuses_no_other(
     with pytest.raises(ConfigError, match=r"nothing was installed: bad/scripts/run\.py:1"):
         skills("install", folder, "bad")
     assert store.load().snapshot == before.snapshot
-    skills("install", folder)
+    assert app(["skills", "install", str(folder)], standalone_mode=False) == 1
     assert skill_format.origin(store.load().skills["good"]) == "installed"
     assert "not installed: bad/scripts/run.py:1: no valid Python" in capsys.readouterr().err
     store.change(lambda _: before, origin="user", reason="back")
@@ -275,6 +276,15 @@ def test_one_bad_skill_of_a_source_refuses_no_other(
     report = printed("install", folder, "--force", "--replace")
     assert (report["installed"], report["refused"]) == (["bad", "good"], {})
     assert report["findings"][0].startswith("bad/scripts/run.py:1: ")
+
+
+def test_a_name_that_is_too_long_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    save_skill(skill("tidy"), tmp_path / "theirs" / "tidy")
+    for args in (("n" * 300,), (tmp_path / "theirs", "--in", tmp_path / ("n" * 300))):
+        done = lab("skills", "install", *args)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "nnn...: " in done.stderr
 
 
 def test_a_source_is_looked_at_before_anything_is_installed(

@@ -175,9 +175,8 @@ def _read(root: Path, origin: Fetched, source: str, path: str, prefer: Mapping[s
     found: dict[str, list[tuple[str, Skill]]] = {}
     broken: dict[str, str] = {}
     lost: set[str] = set()  # skills whose preferred folder is broken; another of that name is another skill
-    where = root / path if path else root
-    inside = path and where.resolve().is_relative_to(root.resolve()) and where.is_dir()
-    for folder in skill_folders(where if inside else root):
+    inside = _folder_in(root, path) if path else None
+    for folder in skill_folders(inside or root):
         at = folder.relative_to(root).as_posix()
         try:
             skill = read_skill(folder, own_name=True).skill
@@ -213,6 +212,15 @@ def _read(root: Path, origin: Fetched, source: str, path: str, prefer: Mapping[s
         broken={name: why for name, why in broken.items() if name not in skills},
         paths={name: place for name, (place, _) in skills.items()},
     )
+
+
+def _folder_in(root: Path, path: str) -> Path | None:
+    """The folder with that path below `root`, if there is one."""
+    where = root / path
+    try:
+        return where if where.resolve().is_relative_to(root.resolve()) and where.is_dir() else None
+    except OSError:  # a name that is too long
+        return None
 
 
 def skill_folders(root: Path) -> Iterator[Path]:

@@ -26,6 +26,7 @@ _PAGE = re.compile(
 _GITHUB = "https://github.com/"
 _SCHEMES = ("https", "ssh", "file")
 _SECONDS = 300
+_CHARS = 200
 _LOOK_SECONDS = 0.1
 _QUIET_GIT = (
     "core.hooksPath=/dev/null",
@@ -54,8 +55,9 @@ def parse_source(text: str, ref: str = "") -> Source:
     The address of a page, `https://github.com/USER/REPO/tree/REF/PATH`, keeps REF/PATH in one piece, since a branch may
     have slashes; `checkout` tells them apart. Raises `ConfigError` if it is no source.
     """
-    folder = Path(text).expanduser()
-    if folder.is_dir():
+    if not text.strip():
+        raise ConfigError(f"the source is empty; give {FORMS}")
+    if folder := _folder(text):
         if ref:
             raise ConfigError(f"--ref: {text} is a folder; a branch or tag is for a Git repository")
         return Source(str(folder.absolute()))
@@ -69,7 +71,17 @@ def parse_source(text: str, ref: str = "") -> Source:
         return Source(text, ref, git=True)
     if short := _SHORT.fullmatch(text.rstrip("/")):
         return Source(f"{_GITHUB}{short['repo'].removesuffix('.git')}.git", ref, short["path"] or "", git=True)
-    raise ConfigError(f"{text}: no such folder, and no other source; give {FORMS}")
+    shown = text if len(text) <= _CHARS else f"{text[:_CHARS]}..."
+    raise ConfigError(f"{shown}: no such folder, and no other source; give {FORMS}")
+
+
+def _folder(text: str) -> Path | None:
+    """The folder of that path, if there is one."""
+    try:
+        folder = Path(text).expanduser()
+        return folder if folder.is_dir() else None
+    except (OSError, RuntimeError, ValueError):  # a name that is too long, or of a person who is not there
+        return None
 
 
 def is_url(source: str) -> bool:

@@ -250,6 +250,30 @@ async def test_thoughts_are_no_part_of_an_answer_in_the_text_format(store: Sessi
     assert conversation.session.messages[-1].content == "<think>hm</think>\n\nyes"
 
 
+async def test_a_resumed_session_knows_how_large_its_context_is(store: SessionStore) -> None:
+    """As the server counted it, after a turn that failed and after a compression, too."""
+    script = ["done " * 200, "two done", "SHORT", runs("echo hi"), Reply(status=400)]
+    async with FakeOpenAIServer(script) as server:
+        async with holding(store, server) as conversation:
+            turns = [await conversation.submit("one"), await conversation.submit("two")]
+            counted = turns[-1].usage.prompt_tokens + turns[-1].usage.completion_tokens
+            assert conversation.tokens() == counted
+        async with holding(store, server, session=store.load(conversation.session.id)) as resumed:
+            assert resumed.tokens() == counted
+            done = await resumed.compress()
+            assert done
+            assert (done.before, resumed.tokens()) == (counted, done.after)
+        async with holding(store, server, session=store.load(conversation.session.id)) as again:
+            assert again.tokens() == done.after
+            with pytest.raises(ModelError):
+                await again.submit("three")
+            failed = again.tokens()
+        async with holding(store, server, session=store.load(conversation.session.id)) as last:
+            assert last.tokens() == failed != done.after
+            await last.undo()
+            assert last.tokens() < failed
+
+
 async def test_nothing_is_compressed_where_there_is_nothing_to_gain(store: SessionStore) -> None:
     async with FakeOpenAIServer(["hello"]) as server, holding(store, server) as conversation:
         await conversation.submit("hi")

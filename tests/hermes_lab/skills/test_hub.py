@@ -284,6 +284,11 @@ def test_a_commit_is_a_ref_too_and_the_address_of_one_pins_it(repository: Path, 
         ("https://github.com/user/repo/tree/main", "v1", "names its branch already"),
         ("user/repo", "--upload-pack=x", "is not a branch"),
         ("nothing", "", "no such folder, and no other source"),
+        ("", "", "the source is empty; give a folder"),
+        ("n" * 300, "", r"^n{200}\.\.\.: no such folder, and no other source"),
+        ("/".join(["n" * 200] * 30), "", "git: fatal|no such folder"),
+        ("~nobody-of-that-name/skills", "", "no such folder, and no other source"),
+        (f"user/repo/{'n' * 300}", "", "has no skill or folder"),
     ],
 )
 def test_a_wrong_source_is_one_line_that_says_why(source: str, ref: str, why: str, github: Path) -> None:
