@@ -90,7 +90,10 @@ def _each(sources: list[str] | None, json: bool, *, called: bool) -> int:
             _show(name, server, called=called)
         tools = sum(len(server.get("tools", ())) for server in found.values())
         failed = sum("error" in server for server in found.values())
-        typer.echo(f"{tools} tools of {len(found) - failed} servers" + (f"; {failed} failed" if failed else ""))
+        from hermes_lab.runners.tables import counted
+
+        of = counted(len(found) - failed, "server")
+        typer.echo(f"{counted(tools, 'tool')} of {of}" + (f"; {failed} failed" if failed else ""))
     return 3 if any("error" in server for server in found.values()) else 0
 
 
