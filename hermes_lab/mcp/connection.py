@@ -17,7 +17,6 @@ from hermes_lab.mcp.transport import Pipes, SandboxPipes, host_pipes, messages_o
 from hermes_lab.protocols import Sandbox
 
 _MOST_PAGES = 100
-_MOST_TOOLS = 1000
 _CLOSE_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
@@ -127,11 +126,15 @@ class Connection:
         client = self._live()
         async with _explained(self):
             for _ in range(_MOST_PAGES):
-                page = await client.list_tools(cursor=cursor)
-                tools += (tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools)
-                cursor = page.next_cursor
-                if cursor is None or len(tools) > _MOST_TOOLS:
+                page = await _asked(client.session, "tools/list", {"cursor": cursor} if cursor else {})
+                listed = page.get("tools")
+                if not isinstance(listed, list):
+                    raise McpError(self._named("the server's list of tools breaks the protocol"))
+                tools += (tool for tool in listed if isinstance(tool, dict) and isinstance(tool.get("name"), str))
+                if (cursor := page.get("nextCursor")) is None:
                     break
+            else:
+                raise McpError(self._named(f"its list of tools has more than {_MOST_PAGES} pages"))
         info = client.server_info
         name, release = (info.name, info.version) if info else ("", "")
         return Listing(name, release, client.protocol_version, tuple(tools))
@@ -139,18 +142,10 @@ class Connection:
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The result of a call, as sent over the wire. Raises `McpTimeout` if there is none in time, and `McpError` if
         the server has ended or breaks the protocol."""
-        import mcp_types
-
-        request = mcp_types.CallToolRequest(
-            params=mcp_types.CallToolRequestParams(name=tool, arguments=dict(arguments))
-        )
         client = self._live()
         async with _explained(self):
             with anyio.fail_after(self._config.timeout):
-                # Not `call_tool`, which throws away a result that does not fit the tool's output schema.
-                result = await client.session.send_request(request, mcp_types.CallToolResult)
-        sent: dict[str, Any] = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return sent
+                return await _asked(client.session, "tools/call", {"name": tool, "arguments": dict(arguments)})
 
     def _live(self) -> Any:
         if self._client is None:
@@ -221,7 +216,6 @@ async def _explained(connection: Connection) -> AsyncIterator[None]:
     """Turns failures of the SDK into `McpError`."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import CONNECTION_CLOSED
-    from pydantic import ValidationError
 
     try:
         yield
@@ -231,10 +225,22 @@ async def _explained(connection: Connection) -> AsyncIterator[None]:
         if error.error.code == CONNECTION_CLOSED:
             raise connection.lost("the connection was lost") from None
         raise McpRefused(error.error.message) from None
-    except ValidationError as error:
-        raise McpRefused(f"the server's answer breaks the protocol: {str(error).splitlines()[0]}") from None
     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
         raise connection.lost("the connection was lost") from None
+
+
+async def _asked(session: Any, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request, as sent over the wire.
+
+    Not by the SDK's own methods, which throw away a whole list of tools for one wrong schema, and a whole result for a
+    part that they do not know, or that does not fit the tool's output schema. Those of the pinned version are used that
+    they are made of.
+    """
+    data: dict[str, Any] = {"method": method, "params": params}
+    options: dict[str, Any] = {}
+    session._stamp(data, options)
+    answer: dict[str, Any] = await session._dispatcher.send_raw_request(method, data["params"], options)
+    return answer
 
 
 class McpTimeout(McpError):
@@ -266,6 +272,9 @@ def _reason(error: BaseException, url: str) -> str:
         error = error.exceptions[0]
     if type(error).__name__ in ("ConnectError", "ConnectTimeout"):  # of httpx2, which is not loaded here
         return f"{url} cannot be reached; is the server running?"
+    if type(error).__name__ == "MCPError":
+        said = " ".join(str(error).split())[:300]
+        return f"{url}: {said}" if url else "it ended before it was ready" if said == "Connection closed" else said
     if isinstance(error, InfraError | ConfigError | OSError | SandboxError):
         return str(error)
     said = " ".join(str(error).split())

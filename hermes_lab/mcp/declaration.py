@@ -51,6 +51,8 @@ def declare(server: str, tool: Mapping[str, Any]) -> Declared | str:
     own, description = tool["name"], tool.get("description") or ""
     if not own.strip():
         return "it has no name"
+    if not isinstance(description, str):
+        return "its description is no text"
     schema = tool.get("inputSchema")
     if len(json.dumps(tool)) > _LARGEST_SCHEMA:
         return f"its declaration is longer than {_LARGEST_SCHEMA} characters"

@@ -27,14 +27,25 @@ async def answer_of(result: Mapping[str, Any], blobs: Path | None, limit: int) -
     """
     texts: list[str] = []
     attachments: list[dict[str, Any]] = []
-    for block in result.get("content") or ():
+    structured = result.get("structuredContent")
+    blocks = result.get("content")
+    if not isinstance(blocks, list):
+        if structured is None:
+            return {"error": "the server's answer has no content"}
+        blocks = []
+    for block in blocks:
+        if not isinstance(block, dict):
+            texts.append("(a part that cannot be shown)")
+            continue
         match block.get("type"):
             case "text":
-                texts.append(block.get("text") or "")
+                texts.append(str(block.get("text") or ""))
             case "image" | "audio":
                 attachments.append(await _kept(block.get("data"), block.get("mimeType"), blobs))
             case "resource":
-                resource = block.get("resource") or {}
+                resource = block.get("resource")
+                if not isinstance(resource, dict):
+                    resource = {}
                 if "text" in resource:
                     texts.append(f"{resource.get('uri', '')}\n{resource['text']}")
                 else:
@@ -45,7 +56,6 @@ async def answer_of(result: Mapping[str, Any], blobs: Path | None, limit: int) -
             case other:
                 texts.append(f"(a part of the type {other}, which cannot be shown)")
     text = clip("\n".join(texts), limit).text
-    structured = result.get("structuredContent")
     if structured is not None and text and isinstance(structured, dict) and list(structured.values()) == [text]:
         structured = None
     if result.get("isError"):

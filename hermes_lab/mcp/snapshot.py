@@ -4,12 +4,16 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hermes_lab.config.mcp import McpServerConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.mcp.connection import Listing
 from hermes_lab.mcp.declaration import Declared, declare, digest_of
 from hermes_lab.types import ServedTools
+
+MOST_TOOLS = 500
+"""Of one server. More than models tell apart."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +26,18 @@ class Snapshot:
 
 def snapshot_of(name: str, config: McpServerConfig, listing: Listing) -> Snapshot:
     """The snapshot of what a server listed. Raises `ConfigError` if `tools` names one that it does not have."""
-    listed = {tool["name"]: tool for tool in listing.tools}
+    listed: dict[str, dict[str, Any]] = {}
+    twice: set[str] = set()
+    for tool in listing.tools:
+        if listed.setdefault(tool["name"], tool) != tool:
+            twice.add(tool["name"])
     if missing := [tool for tool in config.tools or () if tool not in listed]:
         raise ConfigError(
             f"mcp.servers.{name}.tools: the server has no tool {missing[0]!r}; it has: {', '.join(sorted(listed))}"
+        )
+    if config.tools is None and len(listed) > MOST_TOOLS:
+        raise ConfigError(
+            f"mcp.servers.{name}.tools: the server has {len(listed):,} tools; name those to offer, {MOST_TOOLS} at most"
         )
     tools: dict[str, Declared] = {}
     digests: dict[str, str] = {}
@@ -34,7 +46,7 @@ def snapshot_of(name: str, config: McpServerConfig, listing: Listing) -> Snapsho
         if config.tools is not None and own not in config.tools:
             continue
         digests[own] = digest_of(tool)
-        declared = declare(name, tool)
+        declared = "it is listed twice, differently" if own in twice else declare(name, tool)
         if isinstance(declared, str):
             left_out[own] = declared
         elif declared.name in tools:

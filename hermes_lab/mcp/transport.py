@@ -16,7 +16,7 @@ from hermes_lab.sandbox.launch import find_bwrap
 if TYPE_CHECKING:
     from hermes_lab.protocols import Process
 
-_LONGEST_LINE = 16 << 20
+_LONGEST_LINE = 64 << 20
 _KEPT_ERRORS = 1 << 14
 _GRACE_SECONDS = 2.0
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "USER", "LOGNAME", "TMPDIR")
@@ -148,18 +148,18 @@ async def messages_over(pipes: Pipes) -> AsyncIterator[tuple[Any, Any]]:
 
     async def receive() -> None:
         async with incoming:
-            buffer = bytearray()
+            begun: list[bytes] = []
             while data := await pipes.receive():
-                buffer += data
-                *lines, rest = buffer.split(b"\n")
-                buffer = bytearray(rest)
-                if len(buffer) > _LONGEST_LINE:
+                *ends, rest = data.split(b"\n")
+                lines = [b"".join([*begun, ends[0]]), *ends[1:]] if ends else []
+                begun = [rest] if ends else [*begun, rest]
+                if sum(map(len, begun)) > _LONGEST_LINE:
                     return
                 for line in lines:
                     if not line.strip():
                         continue
                     try:
-                        message = mcp_types.jsonrpc_message_adapter.validate_json(bytes(line), by_name=False)
+                        message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
                     except ValueError:
                         continue  # such as a line that a program logs to its stdout
                     try:

@@ -1,6 +1,7 @@
 """The tools of MCP servers in an episode, with real processes in real sandboxes."""
 
 import json
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -287,3 +288,48 @@ async def test_a_killed_harness_leaves_no_server_of_the_run(server: Given, tmp_p
     await process.wait()
     await process.aclose()
     await processes.eventually(lambda: not processes.is_running(str(tmp_path / "killed.json")))
+
+
+async def test_what_breaks_the_protocol_costs_only_itself(server: Given) -> None:
+    hologram = tool("hologram", {"block": {"type": "hologram"}}, {"text": "seen"})
+    none = tool("none", inputSchema={})
+    twice = [tool("twice"), tool("twice", description="Another.")]
+    many = {"raw": "this is no JSON"}
+    config = servers_of(s=server(hologram, none, *twice, tool("noisy", many, {"text": "ok"}), scope="run"))
+    async with toolbox_of(config) as (toolbox, _, servers):
+        assert names(toolbox) == ["terminal", "s__hologram", "s__noisy"]
+        assert [line.partition("left out: ")[2] for line in servers.warnings()] == [
+            "its schema is not that of an object",
+            "it is listed twice, differently",
+        ]
+        answer, _ = await called(toolbox, "s__hologram")
+        assert answer == {"content": "(a part of the type hologram, which cannot be shown)\nseen"}
+        assert (await called(toolbox, "s__noisy"))[0] == {"content": "ok"}
+
+
+async def test_a_server_with_too_many_tools_needs_a_choice(server: Given) -> None:
+    config = server(*(tool(f"t{n}") for n in range(501)), scope="run")
+    with pytest.raises(ConfigError, match=r"mcp\.servers\.s\.tools: the server has 501 tools; name those to offer"):
+        async with open_servers(servers_of(s=config), OPENER):
+            pass
+    async with toolbox_of(servers_of(s=config | {"tools": ["t7"]}), ()) as (toolbox, _, _):
+        assert names(toolbox) == ["s__t7"]
+
+
+async def test_many_connections_leave_no_process_and_no_descriptor(server: Given, tmp_path: Path) -> None:
+    config = servers_of(s=server(tool("leave", {"exit": 0}), name="again", scope="run"))
+    async with (
+        open_servers(config, OPENER, strict=False) as servers,
+        OPENER() as sandbox,
+        servers.episode(sandbox) as here,
+    ):
+        toolbox = Toolbox((), ToolContext(sandbox, None, SANDBOX), given=here.tools)
+        descriptors = 0
+        for number in range(60):
+            assert "the connection was lost" in (await called(toolbox, "s__leave"))[0]["error"]
+            if number == 20:
+                descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+        assert len(os.listdir("/proc/self/fd")) <= descriptors + 3  # noqa: PTH208
+        found = await anyio.run_process(["pgrep", "-fc", str(tmp_path / "again.json")], check=False)
+        assert int(found.stdout) <= 3  # the server, and bubblewrap's two processes around it
+    assert not processes.is_running(str(tmp_path / "again.json"))
