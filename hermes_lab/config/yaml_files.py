@@ -125,7 +125,8 @@ def _not_yaml(error: yaml.MarkedYAMLError, lines: dict[tuple[str, ...], int]) ->
         problem += f" ({error.context}, from line {begun.line + 1})"
     line = mark.line + 1 if mark else 1
     fields = [at for at, found in lines.items() if found == line]
-    return NotYaml(problem, line, ".".join(max(fields, key=len, default=())))
+    deepest: tuple[str, ...] = max(fields, key=len) if fields else ()
+    return NotYaml(problem, line, ".".join(deepest))
 
 
 def unquoted(text: str) -> str:
