@@ -17,10 +17,9 @@ _OVERRIDE = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
 
 def as_written(message: str, references: Mapping[str, str]) -> str:
     """A message without values of the environment: `references` has the text that was written for each."""
-    for value in sorted(filter(None, references), key=len, reverse=True):
-        for shown in dict.fromkeys((value, repr(value)[1:-1])):
-            message = references[value].join(re.split(rf"(?<!\w){re.escape(shown)}(?!\w)", message))
-    return message
+    shown = {form: text for value, text in references.items() if value for form in (value, repr(value)[1:-1])}
+    values = "|".join(map(re.escape, sorted(shown, key=len, reverse=True)))
+    return re.sub(rf"(?<!\w)(?:{values})(?!\w)", lambda match: shown[match[0]], message) if shown else message
 
 
 def is_secret(path: Sequence[str]) -> bool:

@@ -124,8 +124,9 @@ def _not_yaml(error: yaml.MarkedYAMLError, lines: dict[tuple[str, ...], int]) ->
     elif begun and mark and begun.line < mark.line:
         problem += f" ({error.context}, from line {begun.line + 1})"
     line = mark.line + 1 if mark else 1
-    fields = sorted((at for at, found in lines.items() if found == line), key=len)
-    return NotYaml(problem, line, ".".join(fields[-1]) if fields else "")
+    fields = [at for at, found in lines.items() if found == line]
+    deepest: tuple[str, ...] = max(fields, key=len) if fields else ()
+    return NotYaml(problem, line, ".".join(deepest))
 
 
 def unquoted(text: str) -> str:

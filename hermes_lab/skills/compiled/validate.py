@@ -10,6 +10,7 @@ from hermes_lab.errors import ToolError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.compiled.install import install_skill, runner
+from hermes_lab.skills.compiled.piped import scan_texts
 from hermes_lab.skills.compiled.problems import Problem
 from hermes_lab.skills.compiled.security import scan_python
 from hermes_lab.skills.compiled.shell import scan_shell
@@ -76,6 +77,7 @@ def check_skill(skill: Skill) -> list[Problem]:
     warning in others. Runs no code of the skill. Blocks for a few milliseconds per shell script.
     """
     problems = [*_standard(skill), *_suspicious_text(skill), *_snippets(skill), *_references(skill)]
+    problems += [each for each in _commands(skill) if each._replace(kind="") not in problems]
     for path, data in sorted(skill.files.items()):
         try:
             skill_format.check_path(path)
@@ -142,6 +144,14 @@ def _suspicious_text(skill: Skill) -> Iterator[Problem]:
             line, _, disguise = finding.where.removeprefix("line ").partition(", ")
             said = f"{finding.kind}: {_KINDS[finding.kind]}"
             yield Problem("error", path, int(line), f"{said} ({disguise})" if disguise else said)
+
+
+def _commands(skill: Skill) -> Iterator[Problem]:
+    """Commands in its texts that run what they download or decode."""
+    files = {
+        path: data.decode(errors="replace") for path, data in skill.files.items() if path.endswith((".md", ".txt"))
+    }
+    yield from scan_texts({_SKILL: skill.text, **files}, [skill_format.body(skill), *files.values()])
 
 
 def _snippets(skill: Skill) -> Iterator[Problem]:
