@@ -10,6 +10,7 @@ from hermes_lab.errors import ConfigError
 
 _At = tuple[str, ...]
 _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"))
+_DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
 
 
 def read_file(path: Path) -> Document:
@@ -37,6 +38,8 @@ def is_text(value: str) -> bool:
 
 def _text(path: Path) -> str:
     try:
+        if str(path.parent) in _DESCRIPTORS:  # `<(...)` of a shell, whose other end is being written
+            return _decoded(path, path.read_bytes())
         # Without O_NONBLOCK, a pipe that nobody writes to would be waited for.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         mode = os.fstat(descriptor).st_mode
@@ -48,6 +51,10 @@ def _text(path: Path) -> str:
             data = file.read()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    return _decoded(path, data)
+
+
+def _decoded(path: Path, data: bytes) -> str:
     try:
         return data.decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:

@@ -97,3 +97,14 @@ def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "real.yaml").write_text("model: {name: m}\n")
     (tmp_path / "config.yaml").symlink_to("real.yaml")
     assert load_home_config(tmp_path, []).model.name == "m"
+
+
+def test_what_a_shell_substitutes_for_a_file_is_read() -> None:
+    """`-c <(...)` is a pipe that somebody writes to."""
+    reading, writing = os.pipe()
+    os.write(writing, b"suite: {name: ledger}\n")
+    os.close(writing)
+    try:
+        assert read_file(Path(f"/dev/fd/{reading}")).content == {"suite": {"name": "ledger"}}
+    finally:
+        os.close(reading)
