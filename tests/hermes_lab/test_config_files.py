@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from fakes.command import lab
 
+from hermes_lab.config.files import read_file
 from hermes_lab.config.home_file import load_home_config
 from hermes_lab.config.sources import load_config
 
