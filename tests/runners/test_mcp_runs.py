@@ -193,14 +193,15 @@ def test_child_agents_have_the_tools(tmp_path: Path) -> None:
 
 
 def test_a_chat_calls_them_and_a_resumed_one_keeps_its_list(tmp_path: Path) -> None:
-    given = Lab(tmp_path, "run", [SAVE, ECHO]).tasks()
+    save = {**SAVE, "does": [{"text": "saved {arguments}"}]}
+    given = Lab(tmp_path, "run", [save, ECHO]).tasks()
     home = {"HERMES_HOME": str(tmp_path / "home")}
     chat = ("chat", "-c", str(given.config), "-c", "agent.toolsets=[terminal]", "--session", "one")
     prompt = 'CALL s__save {"n": 3}\nSave it.'
     done = lab(*chat, prompt, **home)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"content": 'saved {"n": 3}'}
-    given.offer([SAVE, {**ECHO, "name": "late"}])
+    given.offer([save, {**ECHO, "name": "late"}])
     done = lab(*chat, "CALL s__late {}\nCALL s__echo {}\nTry both.", **home)
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)[0] for line in given.log.read_text().splitlines()] == ["save", "late"]
