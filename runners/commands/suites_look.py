@@ -38,7 +38,6 @@ from hermes_lab.tasks.registry import (
     adapters,
     domains,
     load_family,
-    load_served,
     load_story,
     served,
     stories,
@@ -61,7 +60,7 @@ def list_(json: options.Json = False, quiet: options.Quiet = False) -> None:
     found = {domain: [_family(name) for name in families] for domain, families in domains().items()}
     if stories():
         found[OPEN_ENDED] = [{"name": name, "summary": load_story(name).summary} for name in stories()]
-    found[SERVED] = [{"name": name, "summary": load_served(name).summary} for name in served()]
+    found[SERVED] = [_family(name) for name in served()]
     foreign = [adapter_row(name) for name in adapters()]
     points = sorted(point.name for point in entry_points(group=ENTRY_POINTS))
     if json:
