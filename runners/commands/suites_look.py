@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import tarfile
-from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,9 +96,9 @@ def show(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab tasks show`."""
-    from hermes_lab.sandbox import open_sandbox
     from hermes_lab.tasks.adapters.harbor.card import card as harbor_card
     from hermes_lab.tasks.gallery import card, verdicts
+    from hermes_lab.tasks.play import opener
     from hermes_lab.tasks.proof import Provable
 
     settings = config_of(name, config)
@@ -111,7 +110,7 @@ def show(
             if not isinstance(suite, Provable):
                 instead = f"; hermes-lab tasks check {name} runs its solutions" * isinstance(suite, HarborSuite)
                 raise ConfigError(f"--play: not available, since {suite.name} has no oracle policy{instead}")
-            judged = anyio.run(verdicts, suite, task, partial(open_sandbox, settings.sandbox))
+            judged = anyio.run(verdicts, suite, task, opener(settings.sandbox, suite))
     if number is None and task.triggers:
         output.say(f"task {chosen} is the first that triggers a rule; --task shows another")
     if json:
