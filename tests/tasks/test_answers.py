@@ -40,8 +40,8 @@ async def test_what_oracles_know_is_no_leak_and_a_planted_answer_is_one(domain: 
     libraries = [suite.known_skills(split=split, world=world) for split in suite.splits for world in range(3)]
     assert scan((skill for each in libraries for skill in each.skills.values()), answers) == []
     own = secrets(answers)
-    # What is right there stands in the task and its rule, but for a few backups; house tools and servers write what they
-    # are given.
+    # What is right there stands in the task and its rule, but for a few backups; house tools and servers write what
+    # they are given.
     if domain not in ("system_admin", "house_tools", *served()):
         assert sum(map(bool, own.values())) >= 3
     for task, secret in own.items():
