@@ -5,22 +5,22 @@ python -m hermes_lab.tasks.gallery docs/suites.md
 
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
+from typing import cast
 
 import anyio
 
 from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Criterion
 from hermes_lab.tasks.feedback import write_feedback
-from hermes_lab.tasks.play import play
+from hermes_lab.tasks.play import opener, play
 from hermes_lab.tasks.proof import OpenSandbox, Provable
-from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.registry import domains, load_suite, served
 from hermes_lab.tasks.subtasks import Subtask, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
-from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Page, Task, Verdict
 
 BEGIN, END = "<!-- gallery: python -m hermes_lab.tasks.gallery docs/suites.md -->", "<!-- end of the gallery -->"
@@ -64,22 +64,23 @@ def card(suite: object, task: Task, judged: Mapping[str, Verdict], *, files: int
 
 def example(family: str) -> tuple[WorldSuite, Task]:
     """The example task of a family: the first task of world 0 in which a rule triggers."""
-    suite = WorldSuite(family, (load_family(family),), WorldSpec())
+    suite = cast(WorldSuite, load_suite(SuiteConfig(name=family)))
     tasks = suite.load(split="train", count=50, seed=0, world=0)
     return suite, next(task for task in tasks if task.triggers)
 
 
-async def entry(name: str, open_sandbox: OpenSandbox) -> str:
+async def entry(name: str, sandbox: SandboxConfig) -> str:
     """A family's section of the gallery."""
     suite, task = example(name)
     family = suite.families[0]
-    judged = await verdicts(suite, task, open_sandbox)
+    judged = await verdicts(suite, task, opener(sandbox, suite))
     return f"### `{name}`\n{family.summary}\n\n{card(suite, task, judged, files=2, lines=8)}"
 
 
-async def gallery(open_sandbox: OpenSandbox) -> dict[str, str]:
-    """The sections of all families, by name, in the order of their domains."""
-    return {name: await entry(name, open_sandbox) for families in domains().values() for name in families}
+async def gallery(sandbox: SandboxConfig) -> dict[str, str]:
+    """The sections of all families, by name, in the order of their domains; those with a server come last."""
+    names = [*(name for families in domains().values() for name in families), *served()]
+    return {name: await entry(name, sandbox) for name in names}
 
 
 def replaced(page: str, parts: Sequence[str]) -> str:
@@ -93,9 +94,7 @@ def replaced(page: str, parts: Sequence[str]) -> str:
 
 def main(path: Path) -> None:
     """Updates the gallery in a page."""
-    from hermes_lab.sandbox import open_sandbox
-
-    parts = anyio.run(gallery, partial(open_sandbox, SandboxConfig()))
+    parts = anyio.run(gallery, SandboxConfig())
     path.write_text(replaced(path.read_text(), list(parts.values())))
 
 

@@ -50,7 +50,7 @@ def adapters() -> tuple[str, ...]:
 
 def served() -> tuple[str, ...]:
     """The suites whose tools come from an MCP server of their own. Does not import them."""
-    return tuple(name for name in _modules(SERVED) if name not in ("desk",))
+    return _modules(SERVED)
 
 
 def _modules(package: str) -> tuple[str, ...]:
@@ -59,16 +59,12 @@ def _modules(package: str) -> tuple[str, ...]:
 
 
 def load_family(name: str) -> AnyFamily:
-    """Loads a family by name. Raises `KeyError` if there is none."""
-    (domain,) = [domain for domain, families in domains().items() if name in families] or [""]
-    if not domain:
+    """Loads a family by name, of a domain or of `served`. Raises `KeyError` if there is none."""
+    groups = {**domains(), SERVED: served()}
+    (group,) = [group for group, families in groups.items() if name in families] or [""]
+    if not group:
         raise KeyError(name)
-    return cast(AnyFamily, importlib.import_module(f"hermes_lab.tasks.{domain}.{name}").FAMILY)
-
-
-def load_served(name: str) -> AnyFamily:
-    """Loads the family of a suite of `served` by name."""
-    return cast(AnyFamily, importlib.import_module(f"hermes_lab.tasks.{SERVED}.{name}").FAMILY)
+    return cast(AnyFamily, importlib.import_module(f"hermes_lab.tasks.{group}.{name}").FAMILY)
 
 
 def load_story(name: str) -> Story:

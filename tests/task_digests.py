@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from hermes_lab.config.schema import SuiteConfig
-from hermes_lab.tasks.registry import domains, load_suite, stories
+from hermes_lab.tasks.registry import domains, load_suite, served, stories
 
 GOLDEN = Path(__file__).parent / "golden" / "task-digests.json"
 SPLITS, WORLDS, COUNT = ("train", "heldout"), 20, 25
@@ -38,7 +38,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--write", action="store_true", help="write the golden file")
     write = arguments.parse_args().write
-    names = [*(family for families in domains().values() for family in families), *stories()]
+    names = [*(family for families in domains().values() for family in families), *served(), *stories()]
     found = {name: digest(name) for name in sorted(names)}
     if write:
         GOLDEN.write_text(json.dumps(found, indent=2) + "\n")

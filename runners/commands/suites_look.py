@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import tarfile
-from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,7 +37,6 @@ from hermes_lab.tasks.registry import (
     adapters,
     domains,
     load_family,
-    load_served,
     load_story,
     served,
     stories,
@@ -61,7 +59,7 @@ def list_(json: options.Json = False, quiet: options.Quiet = False) -> None:
     found = {domain: [_family(name) for name in families] for domain, families in domains().items()}
     if stories():
         found[OPEN_ENDED] = [{"name": name, "summary": load_story(name).summary} for name in stories()]
-    found[SERVED] = [{"name": name, "summary": load_served(name).summary} for name in served()]
+    found[SERVED] = [_family(name) for name in served()]
     foreign = [adapter_row(name) for name in adapters()]
     points = sorted(point.name for point in entry_points(group=ENTRY_POINTS))
     if json:
@@ -98,9 +96,9 @@ def show(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab tasks show`."""
-    from hermes_lab.sandbox import open_sandbox
     from hermes_lab.tasks.adapters.harbor.card import card as harbor_card
     from hermes_lab.tasks.gallery import card, verdicts
+    from hermes_lab.tasks.play import opener
     from hermes_lab.tasks.proof import Provable
 
     settings = config_of(name, config)
@@ -112,7 +110,7 @@ def show(
             if not isinstance(suite, Provable):
                 instead = f"; hermes-lab tasks check {name} runs its solutions" * isinstance(suite, HarborSuite)
                 raise ConfigError(f"--play: not available, since {suite.name} has no oracle policy{instead}")
-            judged = anyio.run(verdicts, suite, task, partial(open_sandbox, settings.sandbox))
+            judged = anyio.run(verdicts, suite, task, opener(settings.sandbox, suite))
     if number is None and task.triggers:
         output.say(f"task {chosen} is the first that triggers a rule; --task shows another")
     if json:

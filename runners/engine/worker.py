@@ -116,7 +116,7 @@ class Worker:
                 servers = await stack.enter_async_context(
                     open_servers(servers_of(config.mcp, setup.suite), sandbox, setup.blobs)
                 )
-                if tools_digest(config_digest(config), servers.served) != setup.digest:
+                if servers.served and tools_digest(config_digest(config), servers.served) != setup.digest:
                     raise McpError("mcp.servers: their tools are not those with which the run began")
                 self._contexts = [
                     RolloutContext(

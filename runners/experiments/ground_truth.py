@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +18,12 @@ from hermes_lab.protocols import Suite
 from hermes_lab.records import read_attempts
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.engine.reload import config_of, lanes_of
-from hermes_lab.sandbox import open_sandbox, probe
+from hermes_lab.sandbox import probe
 from hermes_lab.skills.library import Library, load_snapshot
 from hermes_lab.suites import RuleAwareSuite
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.answers import answer_key
+from hermes_lab.tasks.play import opener
 from hermes_lab.types import Skill, Task, TaskInfo
 from hermes_lab.types.episode import EpisodeKey
 
@@ -178,7 +178,7 @@ async def _make_answers(config: RunConfig, suite: Suite, tasks: Sequence[Task]) 
 
     async def make(task: Task) -> None:
         async with slots:
-            if key := await answer_key(suite, task, partial(open_sandbox, config.sandbox)):
+            if key := await answer_key(suite, task, opener(config.sandbox, suite)):
                 answers[task.id] = Answer(task_id=task.id, answer=key.answer, known=key.known)
 
     await probe(config.sandbox)

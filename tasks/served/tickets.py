@@ -1,7 +1,8 @@
 """The family `tickets`: reports become tickets at help desks, which have their own rules for them. The tools are those
-of an MCP server (`desk.py`), and the verifier looks at the tickets that it holds.
+of an MCP server (`_server/desk.py`), and the verifier looks at the tickets that it holds.
 
-The state is a file of the workspace, so an agent with a terminal could edit it. It would have to know the rule as well.
+The state is a file of the workspace, so an agent with a terminal could edit it without the server. That gains nothing,
+since it would have to know the rule as well; leave the terminal out where calls of the tools are what you measure.
 """
 
 import json
@@ -243,8 +244,14 @@ FAMILY = Tickets()
 class TicketSuite(WorldSuite):
     """Tasks of the family, with its server."""
 
+    # The sandbox's own Python, found there by `env`: that of this process would bring the lab's virtual environment,
+    # with the rules, into the sandbox. Resolved, because each link to the folder would be mounted, too.
     servers: ClassVar[Mapping[str, McpServerConfig]] = {
-        SERVER: McpServerConfig(command="python3", args=(str(Path(__file__).with_name("desk.py")),), scope="episode")
+        SERVER: McpServerConfig(
+            command="/usr/bin/env",
+            args=("python3", "-I", str(Path(__file__).resolve().with_name("_server") / "desk.py")),
+            scope="episode",
+        )
     }
 
 

@@ -44,6 +44,10 @@ def test_show_tells_one_task_in_full_and_marks_the_spoiler() -> None:
     assert "| criterion |" not in shown
 
 
+def test_show_plays_with_the_server_that_a_suite_brings() -> None:
+    assert "| **score** | **0** | **0** | **1** | |" in tasks("show", "tickets", "--play").stdout
+
+
 def test_show_plays_another_task_of_another_world_with_other_knobs() -> None:
     asked = ("show", "ledger", "--task", "2", "--split", "heldout", "--world", "4", "-c", "suite.options.plain=0")
     shown = tasks(*asked, "--play").stdout

@@ -10,7 +10,8 @@ from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.format import parse, render
 from hermes_lab.tasks.answers import answer_key
-from hermes_lab.tasks.registry import domains, load_suite
+from hermes_lab.tasks.play import opener
+from hermes_lab.tasks.registry import domains, load_suite, served
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.types import Skill, Task
 
@@ -18,7 +19,7 @@ OPEN = partial(open_sandbox, SandboxConfig())
 
 
 async def answers_of(suite: WorldSuite, tasks: list[Task]) -> list[Answer]:
-    keys = [await answer_key(suite, task, OPEN) for task in tasks]
+    keys = [await answer_key(suite, task, opener(SandboxConfig(), suite)) for task in tasks]
     return [
         Answer(task_id=task.id, answer=key.answer, known=key.known)
         for task, key in zip(tasks, keys, strict=True)
@@ -30,7 +31,7 @@ def planted(secret: str) -> Skill:
     return parse(render("memo", "How it is done", f"The last time it came to:\n\n{secret}\n"))
 
 
-@pytest.mark.parametrize("domain", [*domains(), "open_ended"])
+@pytest.mark.parametrize("domain", [*domains(), *served(), "open_ended"])
 async def test_what_oracles_know_is_no_leak_and_a_planted_answer_is_one(domain: str) -> None:
     suite = load_suite(SuiteConfig(name=domain))
     assert isinstance(suite, WorldSuite)
@@ -39,8 +40,9 @@ async def test_what_oracles_know_is_no_leak_and_a_planted_answer_is_one(domain: 
     libraries = [suite.known_skills(split=split, world=world) for split in suite.splits for world in range(3)]
     assert scan((skill for each in libraries for skill in each.skills.values()), answers) == []
     own = secrets(answers)
-    # What is right there stands in the task and its rule, but for a few backups; house tools write what they read.
-    if domain not in ("system_admin", "house_tools"):
+    # What is right there stands in the task and its rule, but for a few backups; house tools and servers write what
+    # they are given.
+    if domain not in ("system_admin", "house_tools", *served()):
         assert sum(map(bool, own.values())) >= 3
     for task, secret in own.items():
         for one in secret:

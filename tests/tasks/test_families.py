@@ -7,22 +7,27 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tasks.admission import differences, examine, forced, spread, telltales, visible
 from hermes_lab.tasks.check import check_suite, every_type
+from hermes_lab.tasks.play import opener
 from hermes_lab.tasks.proof import prove
-from hermes_lab.tasks.registry import domains, load_family, load_suite, stories
+from hermes_lab.tasks.registry import domains, load_family, load_suite, served, stories
 from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import SPLITS, WorldSpec
 
 OpenSandbox = Callable[[], Sandbox]
-FAMILIES = [family for families in domains().values() for family in families]
+FAMILIES = [*(family for families in domains().values() for family in families), *served()]
 
 
 def suite_of(family: str) -> WorldSuite:
-    return WorldSuite(family, (load_family(family),), WorldSpec())
+    suite = load_suite(SuiteConfig(name=family))
+    assert isinstance(suite, WorldSuite)
+    assert (suite.families, suite.spec) == ((load_family(family),), WorldSpec())
+    return suite
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -34,13 +39,13 @@ def test_a_family_keeps_the_law(family: str) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("family", FAMILIES)
-async def test_a_family_proves_itself(family: str, open_sandbox: OpenSandbox) -> None:
+async def test_a_family_proves_itself(family: str) -> None:
     """A drawn task, and a held-out one under some rule type: `tasks check` plays many of each."""
     suite = suite_of(family)
     tasks = list(spread(suite, ("train", "validation")[len(family) % 2], 1, seed=5, world=5))
     kinds = every_type(suite, "heldout", 1)
     tasks.append(kinds[sum(map(ord, family)) % len(kinds)])
-    rows = [await prove(suite, task, open_sandbox) for task in tasks]
+    rows = [await prove(suite, task, opener(SandboxConfig(), suite)) for task in tasks]
     assert [failure for row in rows for failure in row.failures] == []
     assert [(row.noop, row.oracle, row.naive < 1) for row in rows] == [(0, 1, bool(task.triggers)) for task in tasks]
 

@@ -25,7 +25,7 @@ from hermes_lab.tasks.expected import expected_success
 from hermes_lab.tasks.family import criterion
 from hermes_lab.tasks.feedback import PLAIN, write_feedback
 from hermes_lab.tasks.learner import Lesson, believed, learner, learnt, lines_about, noop
-from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.registry import domains, load_family, served
 from hermes_lab.tasks.subtasks import known_skill, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import WorldSpec, redraw
@@ -33,7 +33,7 @@ from hermes_lab.types import Message, Task
 from hermes_lab.types.trajectory import ToolFormat
 
 LEDGER = load_family("ledger")
-FAMILIES = sorted(family for families in domains().values() for family in families)
+FAMILIES = sorted([*(family for families in domains().values() for family in families), *served()])
 
 
 def ledger(**spec: object) -> WorldSuite:

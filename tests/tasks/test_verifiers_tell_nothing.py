@@ -1,24 +1,24 @@
 """What a judge runs in a sandbox is seen by what lies there: so it must be the same whatever rule holds."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.protocols import ExecResult, Sandbox
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Rule, draw_rule
-from hermes_lab.tasks.play import play
-from hermes_lab.tasks.registry import domains, load_family
+from hermes_lab.tasks.play import opener, play
+from hermes_lab.tasks.registry import domains, load_suite, served
 from hermes_lab.tasks.subtasks import subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
-from hermes_lab.tasks.worlds import Site, WorldSpec
+from hermes_lab.tasks.worlds import Site
 from hermes_lab.types import Task
 
 pytestmark = pytest.mark.anyio
-OpenSandbox = Callable[[], Sandbox]
-FAMILIES = [family for families in domains().values() for family in families]
+FAMILIES = [*(family for families in domains().values() for family in families), *served()]
 
 
 class Recorded:
@@ -51,13 +51,13 @@ def beliefs(site: Site) -> list[Rule | None]:
     return [None, site.drawn, next(rule for rule in others if rule.instruction != site.drawn.instruction)]
 
 
-async def commands(suite: WorldSuite, task: Task, open_sandbox: OpenSandbox) -> list[list[tuple[object, ...]]]:
+async def commands(suite: WorldSuite, task: Task) -> list[list[tuple[object, ...]]]:
     """What is run under each belief to judge the obvious way."""
     (subtask,) = subtasks_of(task.truth)
     found = []
-    async with open_sandbox() as sandbox:
+    async with opener(SandboxConfig(), suite)() as sandbox:
         await setup_workspace(task, sandbox)
-        await play(suite.naive(task), task, sandbox)
+        await play(suite.naive(task), task, sandbox, suite)
         for rule in beliefs(subtask.site):
             recorded = Recorded(sandbox)
             await subtask.site.family.judge(subtask.instance, rule, recorded, "Done.")
@@ -66,9 +66,10 @@ async def commands(suite: WorldSuite, task: Task, open_sandbox: OpenSandbox) -> 
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-async def test_what_a_judge_runs_tells_nothing_of_the_rule(family: str, open_sandbox: OpenSandbox) -> None:
-    suite = WorldSuite(family, (load_family(family),), WorldSpec())
+async def test_what_a_judge_runs_tells_nothing_of_the_rule(family: str) -> None:
+    suite = load_suite(SuiteConfig(name=family))
+    assert isinstance(suite, WorldSuite)
     for split in ("train", "heldout"):
         for task in suite.load(split=split, count=3, seed=3, world=3):
-            none, drawn, other = await commands(suite, task, open_sandbox)
+            none, drawn, other = await commands(suite, task)
             assert none == drawn == other

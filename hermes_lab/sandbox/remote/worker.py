@@ -56,7 +56,10 @@ class Worker:
                             if request := self._requests.get(frame.head["cancel"]):
                                 request[1].cancel()
                         else:
-                            group.start_soon(self._handle, frame)
+                            # Known at once: what cancels it may be the next frame.
+                            scope = anyio.CancelScope()
+                            self._requests[frame.head["id"]] = frame.head.get("sandbox", -1), scope
+                            group.start_soon(self._handle, frame, scope)
                 group.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
@@ -64,11 +67,9 @@ class Worker:
                     with suppress(Exception):
                         await sandbox.__aexit__()
 
-    async def _handle(self, frame: Frame) -> None:
+    async def _handle(self, frame: Frame, scope: anyio.CancelScope) -> None:
         head = frame.head
-        number, place = head["id"], head.get("sandbox", -1)
-        scope = anyio.CancelScope()
-        self._requests[number] = (place, scope)
+        number = head["id"]
         reply, body = {"id": number, "error": ["SandboxError", "cancelled"]}, b""
         try:
             with scope:

@@ -13,11 +13,17 @@ import anyio
 import pytest
 from fakes.command import lab
 from fakes.processes import is_running
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.shared.exceptions import MCPError
 
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.config.mcp import McpConfig
 from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.errors import McpError
 from hermes_lab.manifest import read_manifest
+from hermes_lab.mcp.connection import Connection
+from hermes_lab.mcp.programs import extras_of
 from hermes_lab.mcp.servers import open_servers
 from hermes_lab.records import read_episodes
 from hermes_lab.rollout import setup_workspace
@@ -25,6 +31,7 @@ from hermes_lab.sandbox import open_sandboxes
 from hermes_lab.suites import ServingSuite, servers_of
 from hermes_lab.tasks.expected import expected_success
 from hermes_lab.tasks.family import Action
+from hermes_lab.tasks.play import opener
 from hermes_lab.tasks.served.tickets import FAMILY, load
 from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.tools.registry import ToolContext
@@ -32,7 +39,9 @@ from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import Task, ToolCall, Verdict
 
 SUITE = load()
-CONFIG = Path(__file__).parents[3] / "configs" / "tickets.yaml"
+ROOT = Path(__file__).parents[3].resolve()
+CONFIG = ROOT / "configs" / "tickets.yaml"
+SERVER = ROOT / "tasks" / "served" / "_server" / "desk.py"
 
 
 async def scored(*plays: tuple[Task, tuple[Action, ...]]) -> list[Verdict]:
@@ -89,7 +98,7 @@ async def test_every_rule_changes_the_ticket_and_other_tickets_must_stay() -> No
 
 
 def test_the_prompt_and_the_server_know_no_rule() -> None:
-    server = (Path(__file__).parents[3] / "tasks" / "served" / "desk.py").read_text()
+    server = SERVER.read_text()
     for task in SUITE.load(split="train", count=30, seed=0, world=2):
         (subtask,) = task.truth["pieces"]
         for text in (task.prompt, server, *task.files.values()):
@@ -97,23 +106,56 @@ def test_the_prompt_and_the_server_know_no_rule() -> None:
     assert isinstance(SUITE, ServingSuite)
 
 
+async def test_the_sandbox_has_the_server_but_not_the_rules_nor_the_lab() -> None:
+    assert extras_of(servers_of(McpConfig(), SUITE)).installed == (SERVER.parent,)
+    async with opener(SandboxConfig(), SUITE)() as sandbox:
+        text = FAMILY.rules["queue"].paraphrases[2].format(queue="").strip()
+        found = await sandbox.exec(f"grep -rl '{text}' {ROOT} || echo nothing")
+        assert found.output.strip() == "nothing"
+        seen = await sandbox.exec(f"find {ROOT} -type f -name '*.py'")
+        assert {Path(path).parent for path in seen.output.split()} == {SERVER.parent}
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_client_of_the_official_sdk_calls_it(tmp_path: Path, mode: str) -> None:
+    parameters = StdioServerParameters(command="/usr/bin/python3", args=["-I", str(SERVER)], cwd=tmp_path)
+    ticket = {"reference": "REF-1", "desk": "fleet", "title": "flat tyre", "details": "front left"}
+    async with Client(stdio_client(parameters), mode=mode) as client:
+        listed = await client.list_tools()
+        assert [tool.name for tool in listed.tools] == ["file_ticket", "get_ticket", "list_tickets", "delete_ticket"]
+        filed = await client.call_tool("file_ticket", ticket)
+        assert not filed.is_error
+        assert filed.structured_content == json.loads((tmp_path / "tickets.json").read_text())["REF-1"]
+        assert (await client.call_tool("get_ticket", {"reference": "REF-2"})).is_error
+        with pytest.raises(MCPError, match="no tool 'close_ticket'"):
+            await client.call_tool("close_ticket", {})
+
+
 def run(out: Path, *more: str) -> Any:
     small = ("-c", "learning.replicates=1", "-c", "learning.worlds=2", "-c", "learning.rounds=2")
     return lab("experiment", "-c", str(CONFIG), *small, *more, "--out", out, "--quiet")
 
 
-def test_an_experiment_needs_nothing_but_the_name_of_the_suite_and_replays_without_the_server(tmp_path: Path) -> None:
+async def _started(connection: Connection) -> None:
+    raise McpError(f"{connection.name} was started")
+
+
+def test_an_experiment_needs_nothing_but_the_name_of_the_suite_and_replays_without_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "run"
     done = run(out)
     assert done.returncode == 0, done.stderr
     served = read_manifest(out).mcp["desk"]
     assert sorted(served.tools) == ["delete_ticket", "file_ticket", "get_ticket", "list_tickets"]
     assert {episode.mcp["desk"] for episode in read_episodes(out)} == {served.digest}
-    nowhere = tmp_path / "nowhere"
-    nowhere.mkdir()
-    done = lab("replay", out, "--episode", "3", PATH=f"{nowhere}:/usr/sbin")  # no python3 to start it with
-    assert done.returncode == 0, done.stderr
-    assert "byte for byte" in done.stdout
+    with monkeypatch.context() as wire:
+        wire.setattr(Connection, "open", _started)
+        done = lab("replay", out, "--episode", "3")
+        assert done.returncode == 0, done.stderr
+        assert "byte for byte" in done.stdout
+        live = lab("replay", out, "--episode", "3", "--live")
+        assert live.returncode != 0  # the wire is where servers start
     clash = run(tmp_path / "other", "-c", "mcp.servers.desk={command: python3}")
     assert clash.returncode == 2
     assert "the suite tickets has a server of that name" in clash.stderr
@@ -123,10 +165,7 @@ def test_worker_processes_have_its_server(tmp_path: Path) -> None:
     for name in ("local", "processes"):
         done = run(tmp_path / name, "-c", f"run.executor={name}")
         assert done.returncode == 0, done.stderr
-    rows = [
-        sorted((e.key, e.score, e.skills.snapshot) for e in read_episodes(tmp_path / n)) for n in ("local", "processes")
-    ]
-    assert rows[0] == rows[1]
+    assert rows(tmp_path / "local") == rows(tmp_path / "processes")
 
 
 async def test_a_killed_harness_leaves_no_server(tmp_path: Path) -> None:
@@ -134,13 +173,37 @@ async def test_a_killed_harness_leaves_no_server(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hermes_lab", "experiment", "-c", str(CONFIG), *more]
     process = await anyio.open_process(command, stdout=None, stderr=None)
     with anyio.fail_after(60):
-        while not is_running("served/desk.py"):  # noqa: ASYNC110
+        while not is_running("_server/desk.py"):  # noqa: ASYNC110
             await anyio.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     await process.wait()
     with anyio.fail_after(20):
-        while is_running("served/desk.py"):  # noqa: ASYNC110
+        while is_running("_server/desk.py"):  # noqa: ASYNC110
             await anyio.sleep(0.01)
+
+
+def rows(out: Path) -> list[tuple[object, ...]]:
+    return sorted((each.key, each.score, each.skills.snapshot) for each in read_episodes(out))
+
+
+async def test_a_run_killed_in_the_middle_is_resumed_to_what_it_would_have_been(tmp_path: Path) -> None:
+    """With worker processes, each of which starts the server anew."""
+    shape = ["-c", "learning.worlds=2", "-c", "learning.rounds=6", "-c", "run.executor=processes"]
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    command = [sys.executable, "-m", "hermes_lab", "experiment", "-c", str(CONFIG), *shape, "--quiet"]
+    process = await anyio.open_process([*command, "--out", str(killed)], stdout=None, stderr=None)
+    with anyio.fail_after(120):
+        while not any(file.stat().st_size for file in (killed / "episodes").glob("*.jsonl")):  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
+    kept = len(rows(killed))
+    done = await anyio.run_process([*command, "--out", str(whole)], check=False)
+    assert done.returncode == 0, done.stderr
+    assert 0 < kept < len(rows(whole))
+    done = await anyio.run_process([*command, "--out", str(killed), "--resume"], check=False)
+    assert done.returncode == 0, done.stderr
+    assert rows(killed) == rows(whole)
 
 
 @pytest.mark.long
@@ -161,20 +224,61 @@ def test_the_arms_are_where_the_closed_form_says(tmp_path: Path) -> None:
     assert frame[frame["arm"] == "oracle"]["success"].all()
 
 
+def request(number: int, method: str, **params: Any) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+
+def replies(folder: Path, *lines: str) -> list[Any]:
+    command = ["/usr/bin/python3", "-I", str(SERVER)]
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, cwd=folder, check=True)
+    assert done.stderr == ""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 def test_the_server_keeps_to_the_protocol(tmp_path: Path) -> None:
-    server = Path(__file__).parents[3] / "tasks" / "served" / "desk.py"
-    lines = [
+    answers = replies(
+        tmp_path,
         "no json",
+        "[1]",
         json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "nosuch"}),
-        json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "get_ticket"}}),
-        json.dumps({"jsonrpc": "2.0", "id": 3, "method": "ping"}),
-    ]
-    done = subprocess.run(
-        [sys.executable, str(server)], input="\n".join(lines), capture_output=True, text=True, cwd=tmp_path, check=True
+        request(1, "nosuch"),
+        request(2, "tools/call", name="nosuch"),
+        json.dumps({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": []}),
+        request(4, "initialize", protocolVersion="2024-11-05"),
+        request(5, "initialize", protocolVersion="1999-01-01"),
+        request(6, "ping"),
     )
-    replies = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [reply["id"] for reply in replies] == [None, 1, 2, 3]
-    assert replies[0]["error"]["code"] == -32700
-    assert replies[1]["error"]["code"] == -32601
-    assert replies[2]["result"] == {"content": [{"type": "text", "text": "reference is missing"}], "isError": True}
+    assert [each["id"] for each in answers] == [None, None, 1, 2, 3, 4, 5, 6]
+    assert [each["error"]["code"] for each in answers[:5]] == [-32700, -32600, -32601, -32602, -32602]
+    assert [each["result"]["protocolVersion"] for each in answers[5:7]] == ["2024-11-05", "2025-06-18"]
+    assert answers[7]["result"] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({}, "reference is missing"),
+        ({"reference": ["a"]}, "reference must be of the type string"),
+        ({"reference": "a", "more": 1}, "no argument 'more'"),
+        ({"reference": "a"}, "no ticket 'a'"),
+    ],
+)
+def test_a_call_that_cannot_be_done_tells_the_agent_why(tmp_path: Path, arguments: dict[str, Any], why: str) -> None:
+    (answer,) = replies(tmp_path, request(1, "tools/call", name="get_ticket", arguments=arguments))
+    assert answer["result"] == {"content": [{"type": "text", "text": why}], "isError": True}
+
+
+@pytest.mark.parametrize("field", [{"priority": "top"}, {"due_days": -1}, {"due_days": True}, {"tags": [1]}])
+def test_a_value_that_does_not_fit_changes_nothing(tmp_path: Path, field: dict[str, Any]) -> None:
+    ticket = {"reference": "a", "desk": "b", "title": "c", "details": "d", **field}
+    (answer,) = replies(tmp_path, request(1, "tools/call", name="file_ticket", arguments=ticket))
+    assert answer["result"]["isError"]
+    assert not (tmp_path / "tickets.json").exists()
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"a": 1}'])
+def test_a_damaged_file_is_an_error_of_the_call_and_the_server_goes_on(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tickets.json").write_text(text)
+    listed, alive = replies(tmp_path, request(1, "tools/call", name="list_tickets", arguments={}), request(2, "ping"))
+    assert listed["result"]["content"][0]["text"].startswith("tickets.json is damaged: ")
+    assert alive["result"] == {}

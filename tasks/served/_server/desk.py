@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 STATE = Path("tickets.json")
+PROTOCOLS = ("2025-06-18", "2025-03-26", "2024-11-05")
 PRIORITIES = ("low", "normal", "high", "urgent")
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
@@ -62,15 +63,29 @@ class Refused(Exception):
     """A call that cannot be done; the message is for the agent."""
 
 
+class Invalid(Exception):
+    """A request that breaks the protocol, with the error code of JSON-RPC."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def read() -> dict[str, Any]:
     """All tickets by reference."""
     try:
-        found: dict[str, Any] = json.loads(STATE.read_text())
-        return found
+        found = json.loads(STATE.read_text())
     except FileNotFoundError:
         return {}
-    except ValueError as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Refused(f"{STATE} is damaged: {error}") from None
+    if not isinstance(found, dict) or not all(_is_ticket(each) for each in found.values()):
+        raise Refused(f"{STATE} is damaged: it has something else than tickets")
+    return found
+
+
+def _is_ticket(found: Any) -> bool:
+    return isinstance(found, dict) and {"reference", "desk", "title"} <= found.keys()
 
 
 def write(tickets: dict[str, Any]) -> None:
@@ -80,24 +95,36 @@ def write(tickets: dict[str, Any]) -> None:
     fresh.replace(STATE)
 
 
+def check(name: str, value: Any, schema: dict[str, Any]) -> None:
+    """Raises `Refused` for a value that does not fit the schema of its argument."""
+    kind: Any = {"string": str, "integer": int, "array": list}[schema["type"]]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise Refused(f"{name} must be of the type {schema['type']}")
+    if "enum" in schema and value not in schema["enum"]:
+        raise Refused(f"{name} is one of {', '.join(schema['enum'])}")
+    if value < schema.get("minimum", value):
+        raise Refused(f"{name} must be at least {schema['minimum']}")
+    for each in list(value) if "items" in schema else []:
+        check(f"each of {name}", each, schema["items"])
+
+
 def call(name: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The structured result of a call."""
+    """The structured result of a call. Raises `Refused`, and `Invalid` for an unknown tool."""
     tool = next((each for each in TOOLS if each["name"] == name), None)
     if tool is None:
-        raise Refused(f"no tool {name!r}")
+        raise Invalid(-32602, f"no tool {name!r}")
     schema: dict[str, Any] = tool["inputSchema"]
     for each in schema["required"]:
         if each not in arguments:
             raise Refused(f"{each} is missing")
-    for each in arguments:
+    for each, value in arguments.items():
         if each not in schema["properties"]:
             raise Refused(f"no argument {each!r}")
+        check(each, value, schema["properties"][each])
     tickets = read()
     if name == "file_ticket":
         defaults = {key: value["default"] for key, value in _TICKET.items() if "default" in value}
         ticket = {**defaults, **arguments}
-        if ticket["priority"] not in PRIORITIES:
-            raise Refused(f"priority is one of {', '.join(PRIORITIES)}")
         write({**tickets, ticket["reference"]: ticket})
         return ticket
     if name == "list_tickets":
@@ -108,15 +135,18 @@ def call(name: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     if name == "delete_ticket":
         write({key: each for key, each in tickets.items() if key != arguments["reference"]})
         return {"deleted": arguments["reference"]}
-    ticket = tickets[arguments["reference"]]
-    return ticket if isinstance(ticket, dict) else {}
+    found: dict[str, Any] = tickets[arguments["reference"]]
+    return found
 
 
-def answer(method: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """The result of a request. Raises `LookupError` for an unknown method."""
+def answer(method: Any, params: Any) -> dict[str, Any]:
+    """The result of a request. Raises `Invalid`."""
+    if not isinstance(params, dict) or not isinstance(params.get("arguments", {}), dict):
+        raise Invalid(-32602, "params, and the arguments of a call, are objects")
     if method == "initialize":
+        wanted = params.get("protocolVersion")
         return {
-            "protocolVersion": params.get("protocolVersion", "2025-06-18"),
+            "protocolVersion": wanted if wanted in PROTOCOLS else PROTOCOLS[0],
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "desk", "version": "1"},
         }
@@ -126,30 +156,37 @@ def answer(method: Any, params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": TOOLS}
     if method == "tools/call":
         try:
-            result = call(params.get("name"), params.get("arguments") or {})
+            result = call(params.get("name"), params.get("arguments", {}))
         except Refused as error:
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
         return {"content": [{"type": "text", "text": json.dumps(result)}], "structuredContent": result}
-    raise LookupError(method)
+    raise Invalid(-32601, f"no method {method!r}")
+
+
+def reply(line: str) -> dict[str, Any] | None:
+    """The reply to a line; None for what wants none."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return {"id": None, "error": {"code": -32700, "message": "no valid JSON"}}
+    if not isinstance(message, dict) or not isinstance(message.get("method", ""), str):
+        return {"id": None, "error": {"code": -32600, "message": "a message is an object with a method"}}
+    if (
+        "id" not in message or "method" not in message
+    ):  # a notification, or the answer to a request, of which it has none
+        return None
+    try:
+        return {"id": message["id"], "result": answer(message["method"], message.get("params", {}))}
+    except Invalid as error:
+        return {"id": message["id"], "error": {"code": error.code, "message": str(error)}}
 
 
 def main() -> None:
     """Answers requests, one JSON message a line, until stdin ends."""
     for line in sys.stdin:
-        try:
-            message = json.loads(line)
-        except ValueError:
-            reply: dict[str, Any] = {"id": None, "error": {"code": -32700, "message": "no valid JSON"}}
-        else:
-            if not isinstance(message, dict) or "id" not in message:
-                continue
-            reply = {"id": message["id"]}
-            try:
-                reply["result"] = answer(message.get("method"), message.get("params") or {})
-            except LookupError:
-                reply["error"] = {"code": -32601, "message": f"no method {message.get('method')!r}"}
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **reply}) + "\n")
-        sys.stdout.flush()
+        if line.strip() and (said := reply(line)):
+            sys.stdout.write(json.dumps({"jsonrpc": "2.0", **said}) + "\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
