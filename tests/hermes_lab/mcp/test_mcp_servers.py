@@ -12,8 +12,8 @@ from typing import Any
 
 import anyio
 import pytest
-from conftest import Given, tool
 from fakes import processes
+from served_tools import Given, tool
 
 from hermes_lab.config.mcp import McpConfig
 from hermes_lab.config.sandboxes import SandboxConfig
