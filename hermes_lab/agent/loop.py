@@ -153,8 +153,8 @@ class Agent:
         """Runs the calls of a recording, except for those that MCP servers answered: what they do may reach outside of
         the sandbox."""
         own = [number for number, call in enumerate(calls) if not self._toolbox.is_served(call.name)]
-        live = await self._run_live([calls[number] for number in own]) if own else ()
-        return [dict(zip(own, live, strict=True)).get(number, answer) for number, answer in enumerate(answers)]
+        live = dict(zip(own, await self._run_live([calls[number] for number in own]) if own else (), strict=True))
+        return [live.get(number, answer) for number, answer in enumerate(answers)]
 
     async def _run_live(self, calls: Sequence[ToolCall]) -> Sequence[ToolResult]:
         self.activity.wait_for("command")

@@ -1,1 +1,1 @@
-"""The client of MCP servers: their tools become tools of an episode, and what they were stands in the record."""
+"""The client of MCP servers: their tools become tools of an episode, and the record says what they were."""

@@ -252,7 +252,7 @@ class McpRefused(McpError):
 
 
 def resolved(text: str, field: str) -> str:
-    """The text with environment variables in place of `${NAME}`. Raises `ConfigError` for one that is not set."""
+    """The text with each `${NAME}` replaced by that environment variable. Raises `ConfigError` if it is not set."""
 
     def value(match: re.Match[str]) -> str:
         if (found := os.environ.get(match[1])) is None:

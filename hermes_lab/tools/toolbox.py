@@ -147,8 +147,8 @@ class Toolbox:
         return limited
 
     def serve(self, tools: Sequence[Tool]) -> None:
-        """Puts tools in place of those of MCP servers. One that has a schema keeps it, or gives an error if it is gone;
-        new ones can be called."""
+        """Replaces the tools of MCP servers. A tool that has a schema keeps it, and returns an error if its server no
+        longer offers it; new tools can be called."""
         given = _by_name(tools)
         kit = dict(self._kit.tools)
         for name, gone in self.served.items():

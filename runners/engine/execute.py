@@ -19,13 +19,14 @@ from hermes_lab.activity import Activities
 from hermes_lab.config.mcp import McpConfig
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import RunConfig, config_digest
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, McpError
 from hermes_lab.harness.check import check_agent
 from hermes_lab.harness.installed import Installed, find_installed
 from hermes_lab.harness.state import states_of
+from hermes_lab.manifest import read_manifest
 from hermes_lab.mcp.results import FOLDER as BLOBS
 from hermes_lab.mcp.servers import open_servers
-from hermes_lab.mcp.snapshot import tools_digest
+from hermes_lab.mcp.snapshot import differences, tools_digest
 from hermes_lab.models import open_auxiliary, open_models
 from hermes_lab.protocols import Suite
 from hermes_lab.records import write_json
@@ -288,6 +289,8 @@ async def _run(
             open_sandboxes(config.sandbox) as opener,
             open_servers(servers_of(config.mcp, plan.suite), opener, folder / BLOBS) as servers,
         ):
+            if changed := next(differences(read_manifest(folder).mcp, servers.served), ""):
+                raise McpError(f"{changed} since the run started")
             for warning in servers.warnings():
                 listener.warning(warning)
             digest = tools_digest(config_digest(config), servers.served)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -197,9 +196,7 @@ async def main() -> None:
     os.set_blocking(out, False)
     for fd in (source, out):
         os.set_inheritable(fd, False)
-    worker = Worker(out)
-    await worker._say({"hello": list(sys.version_info[:3])}, b"")
-    await worker.serve(source)
+    await Worker(out).serve(source)
 
 
 def run() -> None:
