@@ -3,7 +3,19 @@
 import subprocess
 import sys
 
-HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "matplotlib", "aiohttp", "ray", "torch", "transformers", "datasets", "asyncssh")
+HEAVY = (
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "scipy",
+    "matplotlib",
+    "aiohttp",
+    "ray",
+    "torch",
+    "transformers",
+    "datasets",
+    "asyncssh",
+)
 
 
 def test_the_command_line_starts_without_the_libraries_that_only_some_commands_need() -> None:
