@@ -1,5 +1,7 @@
 """The `browser_navigate` tool: opens a page."""
 
+import re
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -8,7 +10,8 @@ from hermes_lab.tools.browser_snapshot import browse
 from hermes_lab.tools.registry import ToolContext, tool
 from hermes_lab.web.browser.installed import browser_extras, missing_browser
 
-_SCHEMES = ("http", "https", "file")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)")
+"""Not a host with its port."""
 
 
 @tool(toolset="browser", available=missing_browser, extras=browser_extras)
@@ -19,12 +22,15 @@ async def browser_navigate(ctx: ToolContext, url: str) -> dict[str, Any]:
     Args:
         url: The address of the page. At http://search.test/ the web can be searched.
     """
-    url = url.strip()
-    address = url if "://" in url else f"http://{url}"
-    try:
+    return await browse(ctx, "navigate", url=_address(url.strip()))
+
+
+def _address(text: str) -> str:
+    """The address that is meant; a host without a scheme is one, too. Raises `ToolError` for anything else."""
+    address = text if _SCHEME.match(text) else f"http://{text}"
+    with suppress(ValueError):
         parts = urlsplit(address)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme.lower() not in _SCHEMES or not (parts.hostname or parts.scheme == "file"):
-        raise ToolError(f"url: {url[:200]!r} is no address of a page; it begins with http, https or file")
-    return await browse(ctx, "navigate", url=address)
+        valid = parts.port is None or parts.port > 0
+        if valid and (parts.hostname if parts.scheme in ("http", "https") else parts.scheme == "file"):
+            return address
+    raise ToolError(f"url: {text[:200]!r} is no address of a page; it begins with http, https or file")

@@ -178,7 +178,7 @@ async function hangs() {
 
 async function look() {
   const page = current();
-  const tree = await page.ariaSnapshot({ mode: 'ai', timeout: options.load_ms });
+  const tree = await page.ariaSnapshot({ mode: 'ai', timeout: options.look_ms });
   return {
     url: short(page.url()),
     title: short(await page.title()),
@@ -207,7 +207,7 @@ async function call(order) {
     await settle();
     if (!current()) return { error: 'the page closed itself; open one with browser_navigate' };
     if (crashed) throw new Hung();
-    const seen = await within(options.load_ms, look());
+    const seen = await within(options.look_ms, look());
     return { ...seen, status };
   } catch (failure) {
     if (crashed || /crashed/i.test(String(failure))) return { dead: 'crashed' };

@@ -22,6 +22,9 @@ _START_SECONDS, _CALL_SECONDS, _END_SECONDS = 90.0, 60.0, 3.0
 _LONGEST_LINE = 4 << 20
 MOST = 200_000
 """Characters of a page that are read from the browser."""
+TIMES = {"start_ms": 60_000, "load_ms": 15_000, "act_ms": 5_000, "settle_ms": 5_000, "look_ms": 15_000}
+"""How long the browser may take to start, to load a page, to act on an element, until nothing loads any more, and to
+make a snapshot."""
 _ARGUMENTS = (
     # Fewer threads, which count to sandbox.processes.
     "--disable-gpu",
@@ -107,15 +110,7 @@ class BrowserSession:
         # The machine's own user may be reached from a page only where the sandbox is none: there Chromium has its own.
         protected = config.backend == "local" and os.geteuid() != 0
         arguments = [*_ARGUMENTS, *([] if protected else ["--no-zygote"]), *([] if site.network else [_NO_HOSTS])]
-        options = {
-            "sandbox": protected,
-            "arguments": arguments,
-            "start_ms": 60_000,
-            "load_ms": 15_000,
-            "act_ms": 5_000,
-            "settle_ms": 5_000,
-            "most": MOST,
-        }
+        options = {"sandbox": protected, "arguments": arguments, "most": MOST, **TIMES}
         program = (str(installed.driver / "node"), f"{sandbox.seen_skills}/{_SCRIPT}")
         # DEBUG puts what Chromium complains of on stderr.
         environment = {"HOME": _FOLDER, "TMPDIR": _FOLDER, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
