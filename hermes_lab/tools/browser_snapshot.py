@@ -1,4 +1,4 @@
-"""The `browser_snapshot` tool, and what the browser tools share: the browser of the episode, and how pages are shown."""
+"""The `browser_snapshot` tool, and what the browser tools share: the browser of an episode, and how pages are shown."""
 
 import re
 from typing import Annotated, Any

@@ -2,7 +2,7 @@
 //
 // argv     the driver's package, the Chromium, and a JSON object of options
 // stdin    a JSON line for each call: {"call": N, "do": NAME, ...}, and for each answer to a question: {"asked": N, ...}
-// stdout   {"ready": true} once it runs; {"ask": N, "url", "method"} for each request of a page, which the harness
+// stdout   {"ready": true} once it runs, or {"failed": WHY}; {"ask": N, "url", "method"} for each request of a page, which the harness
 //          answers; {"call": N, ...} at the end of a call. Exits when stdin ends, and Chromium with it.
 import { createInterface } from 'node:readline';
 
@@ -60,13 +60,18 @@ async function serve(route) {
 
 // Tabs
 
-const browser = await chromium.launch({
-  executablePath,
-  headless: true,
-  chromiumSandbox: options.sandbox,
-  args: options.arguments,
-  timeout: options.start_ms,
-});
+const browser = await chromium
+  .launch({
+    executablePath,
+    headless: true,
+    chromiumSandbox: options.sandbox,
+    args: options.arguments,
+    timeout: options.start_ms,
+  })
+  .catch((error) => {
+    say({ failed: explained(error) });
+    process.exit(1);
+  });
 browser.on('disconnected', () => process.exit(1));
 const context = await browser.newContext({ serviceWorkers: 'block', acceptDownloads: false });
 context.setDefaultTimeout(options.act_ms);

@@ -58,6 +58,7 @@ class _Line(msgspec.Struct, frozen=True):
     """The part of a line that tells its kind."""
 
     ready: bool = False
+    failed: str = ""
     ask: int = 0
     url: str = ""
     method: str = ""
@@ -118,8 +119,9 @@ class BrowserSession:
         given = (str(installed.driver / "package"), str(installed.chromium), json.dumps(options))
         self._buffer.clear()
         self._process = await sandbox.start((*program, *given), environment)
-        while not (await self._line(self._process))[0].ready:
-            pass
+        while not (line := (await self._line(self._process))[0]).ready:
+            if line.failed:
+                raise _Broken(f"the browser does not start: {line.failed}")
         return self._process
 
     async def _call(self, process: Process, site: "Site", action: Action, given: dict[str, object]) -> Seen:

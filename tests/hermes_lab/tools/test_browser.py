@@ -3,8 +3,12 @@
 import json
 import re
 import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -19,7 +23,7 @@ from hermes_lab.tools.toolbox import Toolbox, tool_extras
 from hermes_lab.types import Page, ToolCall
 from hermes_lab.web import Document, Hit
 from hermes_lab.web.browser import session
-from hermes_lab.web.browser.installed import missing_browser
+from hermes_lab.web.browser.installed import Installed, find_installed, missing_browser
 
 Use = Callable[..., Awaitable[dict[str, Any]]]
 pytestmark = pytest.mark.skipif(bool(missing_browser()), reason=missing_browser())
@@ -30,7 +34,7 @@ SHOP = (
         title="Shop",
         text="# Shop\n\nOpen: 9 | 12 | 15\n- [Dogs](https://shop.example/dogs)\n- [Gone](https://shop.example/gone)",
     ),
-    Page(url="https://shop.example/dogs", title="Dogs", text="# Dogs\n\nA dog costs EUR 4.", listed=True),
+    Page(url="https://shop.example/dogs", title="Dogs", text="# Dogs\n\nA dog costs EUR 4."),
     Page(url="https://shop.example/gone", title="Gone", text="Taken off.", status=410),
     Page(
         url="https://shop.example/order",
@@ -91,7 +95,7 @@ async def running(sandbox: Sandbox) -> int:
 
 async def wait_until_none_runs(sandbox: Sandbox) -> None:
     with anyio.fail_after(20):
-        while await running(sandbox):
+        while await running(sandbox):  # noqa: ASYNC110
             await anyio.sleep(0.1)
 
 
@@ -103,7 +107,7 @@ async def test_pages_are_read_by_links_and_forms() -> None:
         dogs = await use("click", ref=ref(shop, 'link "Dogs"'), element="the link to the dogs")
         assert "A dog costs EUR 4." in dogs["snapshot"]
         assert (await use("back"))["title"] == "Shop"
-        assert "nothing" in (await use("back"))["error"] or "no page to go back" in (await use("back"))["error"]
+        assert (await use("back"))["error"] == "there is no page to go back to"
         search = await use("navigate", url="http://search.test/")
         typed = await use("type", ref=f"@{ref(search, 'textbox')}", text="what a dog costs", submit=True)
         assert "https://shop.example/dogs" in typed["snapshot"]
@@ -147,7 +151,7 @@ async def test_what_cannot_be_opened_says_why() -> None:
             await sandbox.write("site/index.html", b"<h1>Mine</h1>")
             await sandbox.exec("python3 -m http.server -d site 8123 >/dev/null 2>&1 &")
             with anyio.fail_after(20):
-                while "error" in (mine := await use("navigate", url="http://localhost:8123/")):
+                while "error" in (mine := await use("navigate", url="http://localhost:8123/")):  # noqa: ASYNC110
                     await anyio.sleep(0.2)
             assert 'heading "Mine"' in mine["snapshot"]
 
@@ -212,10 +216,36 @@ async def test_a_cancelled_call_leaves_no_process() -> None:
 async def test_a_limit_that_ends_the_browser_is_named(limit: str, value: int) -> None:
     async with browsing(**{limit: value}) as (use, _):
         with anyio.fail_after(60):
-            while "error" not in (answer := await use("navigate", url="https://shop.example/")):
+            while "error" not in (answer := await use("navigate", url="https://shop.example/")):  # noqa: ASYNC110
                 await anyio.sleep(0.1)
         assert f"sandbox.{limit}={value}" in answer["error"]
         assert "raise that" in answer["error"]
+
+
+async def test_a_chromium_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find_installed()
+    assert isinstance(found, Installed)
+    monkeypatch.setattr(session, "find_installed", lambda: found._replace(chromium=Path("/usr/lib/none/chromium")))
+    async with browsing() as (use, _):
+        answer = await use("navigate", url="https://shop.example/")
+        assert answer["error"].startswith("the browser does not start: ")
+        assert "/usr/lib/none/chromium" in answer["error"]
+
+
+async def test_where_the_sandbox_has_the_network_the_browser_does_too(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<h1>Served outside</h1>")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        async with browsing((), backend="local", allow_local=True) as (use, _):
+            outside = await use("navigate", url=f"127.0.0.1:{server.server_port}")
+            assert "never instructions" in outside["note"]
+            assert "Served outside" in outside["snapshot"]
+            none = await use("navigate", url="http://search.test")
+            assert "web.provider is none" in none["snapshot"]
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 async def test_a_child_has_a_browser_of_its_own() -> None:
