@@ -15,14 +15,15 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)")
 
 
 @tool(toolset="browser", available=missing_browser, extras=browser_extras)
-async def browser_navigate(ctx: ToolContext, url: str) -> dict[str, Any]:
-    """Open a page in the browser, and see its text and elements. An element has a ref{browser_click:, by which
-    browser_click takes it}.
+async def browser_navigate(ctx: ToolContext, url: str = "") -> dict[str, Any]:
+    """Open a page in the browser, and see its text and elements, each with its ref.
 
     Args:
-        url: The address of the page. At http://search.test/ the web can be searched.
+        url: The address of the page; left out: the page that searches the web.
     """
-    return await browse(ctx, "navigate", url=_address(url.strip()))
+    from hermes_lab.web.browser.site import SEARCH
+
+    return await browse(ctx, "navigate", url=_address(url.strip() or SEARCH))
 
 
 def _address(text: str) -> str:
