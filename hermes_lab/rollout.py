@@ -57,7 +57,7 @@ class RolloutContext:
     suite: Suite
     model: ModelClient
     open_sandbox: Callable[..., Sandbox]
-    """Opens a sandbox; called with `Extras` if a program needs them, and with the `root` of a task that has one."""
+    """Opens a sandbox; called with `Extras` if a program or tool needs them, and with the `root` of a task with one."""
     web: WebProvider | None = None
     """The web for tasks without pages of their own."""
     auxiliary: ModelClient | None = None

@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.scripted import Policy, TaskAwarePolicy
 from hermes_lab.skills import format as skill_format
+from hermes_lab.tasks.browsing import browsing
 from hermes_lab.tasks.conversation import Conversation, Script, go_on, text_of
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Action, Rule
@@ -51,17 +52,17 @@ WORDS: Words = MappingProxyType(
 where they are known."""
 
 
-def learner(capture: float = 1.0, slip: float = 0.0, seed: int = 0) -> TaskAwarePolicy:
+def learner(capture: float = 1.0, slip: float = 0.0, seed: int = 0, browser: bool = False) -> TaskAwarePolicy:
     """A policy whose success rate is `expected_success`.
 
     If there is a skill about a site, it views the skill and follows it; otherwise it uses the naive solution. After a
     rejection it follows the rule that the rejection states, and its review writes each such rule down with probability
     `capture`. With probability `slip` it ignores skills and learns nothing in an episode. Random draws depend only on
-    task and seed: they are the same in every arm, and independent between tasks. Raises `ConfigError` for a rate
-    outside of [0, 1].
+    task and seed: they are the same in every arm, and independent between tasks. With `browser` it reads the web with
+    the toolset `browser` in place of `web`. Raises `ConfigError` for a rate outside of [0, 1].
     """
     check_rates(capture=capture, slip=slip)
-    return TaskAwarePolicy(lambda task: Learner(task, capture=capture, slip=slip, seed=seed))
+    return TaskAwarePolicy(lambda task: Learner(task, capture=capture, slip=slip, seed=seed, browser=browser))
 
 
 def check_rates(**rates: float) -> None:
@@ -90,6 +91,7 @@ class Learner:
     capture: float = 1.0
     slip: float = 0.0
     seed: int = 0
+    browser: bool = False
     words: ClassVar[Words] = WORDS
 
     def __call__(self, messages: Sequence[Message]) -> Message:
@@ -143,11 +145,12 @@ class Learner:
 
     def do(self, subtask: Subtask, rule: Rule | None, thought: str) -> Steps:
         """The tool calls that solve a subtask under `rule`."""
-        yield from thinking(thought, subtask.solve(rule))
+        actions = thinking(thought, subtask.solve(rule))
+        yield from browsing(actions) if self.browser else actions
 
     def redo(self, subtask: Subtask, rule: Rule | None, thought: str) -> Steps:
         """The tool calls after a rejection."""
-        yield from thinking(thought, subtask.solve(rule))
+        yield from Learner.do(self, subtask, rule, thought)
 
     def lessons(self, seen: Conversation) -> Iterator[tuple[Subtask, Lesson]]:
         """The lessons that it captures. "Nothing special holds" is only a lesson if a skill was misleading."""

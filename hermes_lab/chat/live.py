@@ -38,9 +38,10 @@ from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.tools.background import Background
 from hermes_lab.tools.registry import ToolContext
 from hermes_lab.tools.scratch import Scratch
-from hermes_lab.tools.toolbox import Toolbox
+from hermes_lab.tools.toolbox import Toolbox, tool_extras
 from hermes_lab.types import Message
 from hermes_lab.web import open_web
+from hermes_lab.web.browser.session import BrowserSession
 
 # Lines of the prompt about context files and notes that were left out; the user should see them too.
 _LEFT_OUT = re.compile(r"^\[(.+ (?:was refused|was not read|is left out): .+)\]$", re.MULTILINE)
@@ -330,7 +331,7 @@ class LiveChat:
             heal_attempts=self.config.skills.heal_attempts,
             web=self._web,
         )
-        return context.sharing(before, Background, Scratch) if before else context
+        return context.sharing(before, Background, Scratch, BrowserSession) if before else context
 
 
 @asynccontextmanager
@@ -347,10 +348,11 @@ async def open_chat(
     check_servers(config, config.mcp)
     await probe(config.sandbox)
     opener = partial(open_sandbox, config.sandbox)
+    extras = extras_of(config.mcp).joined(tool_extras(config.agent.toolsets, config.agent.disabled_tools))
     async with (
         open_auxiliary(config, say=surface.note) as auxiliary,
         open_workspace(config.sandbox, hermes_home()) as workspace,
-        opener(extras_of(config.mcp)._replace(workspace=workspace)) as sandbox,
+        opener(extras._replace(workspace=workspace)) as sandbox,
         open_chat_servers(config.mcp, opener, sandbox, surface.note) as servers,
     ):
         chat = LiveChat(config, knowledge, store, surface, sandbox, auxiliary, key, servers, workspace, sources)

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import anyio.to_thread
 import msgspec
@@ -26,7 +26,7 @@ from hermes_lab.skills.session import SkillSession
 from hermes_lab.skills.slash import expand
 from hermes_lab.tools.distributions import draw_toolsets
 from hermes_lab.tools.registry import Tool, ToolContext
-from hermes_lab.tools.toolbox import Toolbox
+from hermes_lab.tools.toolbox import Toolbox, tool_extras
 from hermes_lab.types import MemoryUse, Message, Review, Skill, SkillUse, SkillWrite, Task, Trajectory, Verdict
 from hermes_lab.types.trajectory import StopReason
 from hermes_lab.web import WebProvider
@@ -44,10 +44,14 @@ class OwnHarness:
     auxiliary: ModelClient | None = None
     servers: Servers | RecordedServers | None = None
 
-    @property
+    @cached_property
     def extras(self) -> Extras:
-        """See `Harness.extras`."""
-        return self.servers.extras if self.servers else NOTHING_MORE
+        """See `Harness.extras`: what the servers need, and the tools, if they are not drawn anew for each task."""
+        agent = self.config.agent
+        of_servers = self.servers.extras if self.servers else NOTHING_MORE
+        if agent.distribution:
+            return of_servers
+        return of_servers.joined(tool_extras(agent.toolsets, agent.disabled_tools))
 
     @asynccontextmanager
     async def open(self, assignment: Assignment) -> AsyncIterator["OwnWorker"]:

@@ -24,5 +24,16 @@ class Extras(NamedTuple):
     address_space: bool = True
     workspace: Path | None = None
 
+    def joined(self, other: "Extras") -> "Extras":
+        """What serves both. A folder inside another one is not listed again."""
+        paths = dict.fromkeys((*self.installed, *other.installed))
+        outermost = (path for path in paths if not any(path.is_relative_to(each) for each in paths if each != path))
+        return Extras(
+            installed=tuple(outermost),
+            home=self.home or other.home,
+            address_space=self.address_space and other.address_space,
+            workspace=self.workspace or other.workspace,
+        )
+
 
 NOTHING_MORE = Extras()

@@ -14,6 +14,7 @@ import hermes_lab.tools
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
+from hermes_lab.sandbox.extras import Extras
 from hermes_lab.tools.schema import Declaration, Profile, declare, related
 from hermes_lab.tools.toolsets import COMPOSITES
 from hermes_lab.types import Page
@@ -82,6 +83,7 @@ class Tool:
     requires_env: tuple[str, ...] = ()
     available: Callable[[], str] | None = None
     serves: Serves | None = None
+    extras: Callable[[], Extras] | None = None
 
     def beside(self, enabled: Collection[str], profile: Profile = "full") -> Declaration:
         """Returns the declaration for the model if the tools `enabled` are also offered."""
@@ -111,6 +113,7 @@ def tool(
     requires_env: Sequence[str] = (),
     available: Callable[[], str] | None = None,
     serves: Serves | None = None,
+    extras: Callable[[], Extras] | None = None,
 ) -> Callable[[Handler], Tool]:
     """Declares `async def name(ctx: ToolContext, ...) -> dict` as a tool. A tool that blocks must be a plain `def`; it
     runs in a thread, so that it does not block other rollouts.
@@ -124,12 +127,13 @@ def tool(
     `parallel`: the tool changes nothing and may run concurrently with others of the same turn. `requires_env`: names of
     required environment variables. `available`: returns the reason why the tool cannot work on this machine, or "".
     `serves`: returns whether the tool is of any use in an episode; if not, i.e. if it could only return an error,
-    prompts of the profile `full` do not offer it.
+    prompts of the profile `full` do not offer it. `extras`: returns what the tool needs of the sandbox besides a
+    workspace, such as folders of this machine.
     """
 
     def make(handler: Handler) -> Tool:
         declare(handler, frozenset())  # fails at import if the docstring is invalid
-        return Tool(handler.__name__, toolset, handler, parallel, tuple(requires_env), available, serves)
+        return Tool(handler.__name__, toolset, handler, parallel, tuple(requires_env), available, serves, extras)
 
     return make
 

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, partial, reduce
 from itertools import groupby
 from typing import Any, NamedTuple, cast
 
@@ -16,6 +16,7 @@ import anyio.to_thread
 from pydantic import ValidationError
 
 from hermes_lab.errors import ConfigError, InfraError, ToolError
+from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
 from hermes_lab.tools.compiled import compiled_tools
 from hermes_lab.tools.registry import GivenTool, Tool, ToolContext, known_tools, unavailable_tools
 from hermes_lab.tools.schema import Declaration, Profile, explain
@@ -57,6 +58,12 @@ def selected(given: Sequence[Tool], toolsets: Sequence[str], disabled: Sequence[
         return not any(name in disabled for name in names) and (not wanted or any(name in wanted for name in names))
 
     return [tool for tool in given if is_in(tool)]
+
+
+def tool_extras(names: Sequence[str], disabled: Sequence[str] = ()) -> Extras:
+    """Returns what the tools of these toolsets need of a sandbox. Raises `ConfigError` as `check_toolsets` does."""
+    tools = [tool for tool, _ in _kit(tuple(names), tuple(disabled)).tools.values()]
+    return reduce(Extras.joined, (tool.extras() for tool in tools if tool.extras), NOTHING_MORE)
 
 
 def reload_tools() -> None:

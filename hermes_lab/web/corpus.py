@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -51,6 +52,14 @@ class Corpus:
     async def extract(self, urls: Sequence[str]) -> list[Document]:
         """The pages at these addresses, ignoring http or https, fragments and a trailing slash."""
         return [self._document(url) for url in urls]
+
+    def page(self, url: str) -> Page | None:
+        """The page at an address; if there is none, that at the address without its query."""
+        return self._pages.get(_key(url)) or self._pages.get(_key(url.partition("?")[0]))
+
+    def has_host(self, host: str) -> bool:
+        """Whether a page has an address of that host."""
+        return any(urlsplit(key).hostname == host.lower() for key in self._pages)
 
     def _document(self, url: str) -> Document:
         page = self._pages.get(_key(url))

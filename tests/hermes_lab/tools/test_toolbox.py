@@ -245,14 +245,15 @@ async def test_disabled_tools_are_left_out(context: ToolContext) -> None:
 
 
 async def test_an_unknown_toolset_names_the_known_ones(context: ToolContext) -> None:
-    with pytest.raises(ConfigError, match=r"agent.toolsets: no toolset 'browser'; there are: clarify, "):
-        Toolbox(("browser",), context)
+    with pytest.raises(ConfigError, match=r"agent.toolsets: no toolset 'kitchen'; there are: browser, clarify, "):
+        Toolbox(("kitchen",), context)
     with pytest.raises(ConfigError, match=r"no toolset 'read_fil' \(did you mean read_file\?\)"):
         Toolbox(("read_fil",), context)
 
 
 async def test_a_tool_that_cannot_work_here_is_left_out_of_its_toolset(context: ToolContext, calls: list[Any]) -> None:
-    assert unavailable_tools() == {"ring": "set LAB_KEY in the environment", "hear": "it has no ears"}
+    reasons = {"ring": "set LAB_KEY in the environment", "hear": "it has no ears"}
+    assert unavailable_tools().items() >= reasons.items()  # a machine may lack a browser, too
     assert names(Toolbox(("half",), context)) == ["smell"]
 
 

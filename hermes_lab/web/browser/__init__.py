@@ -1,0 +1,1 @@
+"""A browser inside an episode's sandbox: Chromium, driven by Playwright's own driver in Node."""
