@@ -8,7 +8,7 @@ from pathlib import Path
 from hermes_lab.config.mcp import McpConfig, McpServerConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
-from hermes_lab.sandbox.installation import installation, seen_executable
+from hermes_lab.sandbox.installation import check_hides_lab, installation, seen_executable
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -21,6 +21,10 @@ def check_programs(config: McpConfig) -> None:
         for folder in server.installed:
             if not Path(folder).expanduser().exists():
                 raise ConfigError(f"mcp.servers.{name}.installed: {folder}: no such file or folder")
+            try:
+                check_hides_lab(Path(folder).expanduser())
+            except ConfigError as error:
+                raise ConfigError(f"mcp.servers.{name}.installed: {error}") from None
 
 
 def executable(name: str, server: McpServerConfig) -> Path:

@@ -6,12 +6,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hermes_lab
 from hermes_lab.errors import ConfigError
 
 _SYSTEM = (Path("/usr"), Path("/bin"), Path("/sbin"), Path("/lib"), Path("/lib64"))
 _MODULES = "node_modules"
 _HOMES = (Path("/home"), Path("/Users"))
 _ENV = "env"
+_LAB = Path(hermes_lab.__file__).resolve().parent
 
 
 def installation(executable: Path) -> tuple[Path, ...]:
@@ -25,8 +27,18 @@ def installation(executable: Path) -> tuple[Path, ...]:
     for path in _chain(executable.absolute()):
         root = _root_of(path)
         if root is not None and not any(root.is_relative_to(folder) for folder in (*_SYSTEM, *found)):
+            check_hides_lab(root)
             found[root] = None
     return tuple(found)
+
+
+def check_hides_lab(folder: Path) -> None:
+    """Raises `ConfigError` if Hermes Lab itself is in the folder: its modules hold the rules of its tasks."""
+    if _LAB.is_relative_to(folder.resolve()):
+        raise ConfigError(
+            f"{folder}: Hermes Lab itself is in it, and the agent could read the rules of its tasks there: use a "
+            "program in a folder of its own, such as a virtual environment without hermes-lab"
+        )
 
 
 def seen_executable(executable: Path) -> Path:

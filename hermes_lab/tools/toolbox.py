@@ -62,7 +62,7 @@ def selected(given: Sequence[Tool], toolsets: Sequence[str], disabled: Sequence[
 
 def tool_extras(names: Sequence[str], disabled: Sequence[str] = ()) -> Extras:
     """Returns what the tools of these toolsets need of a sandbox. Raises `ConfigError` as `check_toolsets` does."""
-    tools = [tool for tool, _ in _kit(tuple(names), tuple(disabled)).tools.values()]
+    tools = [tool for tool, _ in _kit(own(names), own(disabled)).tools.values()]
     return reduce(Extras.joined, (tool.extras() for tool in tools if tool.extras), NOTHING_MORE)
 
 

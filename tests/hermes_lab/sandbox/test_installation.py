@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.sandbox import installation as module
 from hermes_lab.sandbox.installation import installation, seen_executable
 
 
@@ -176,3 +177,12 @@ def test_loops_and_missing_files_end(tmp_path: Path) -> None:
     assert installation(gone) == (tmp_path / "z",)
     assert installation(_write(tmp_path / "e/bin/empty", "")) == (tmp_path / "e",)
     assert installation(_write(tmp_path / "s/bin/shebang", "#!")) == (tmp_path / "s",)
+
+
+def test_a_program_beside_the_lab_itself_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = _venv(home / "venv", _python(home))
+    monkeypatch.setattr(module, "_LAB", home / "venv/lib/python3.11/site-packages/hermes_lab")
+    with pytest.raises(ConfigError, match=f"{home}/venv: Hermes Lab itself is in it"):
+        installation(tool)
+    other = _venv(home / "other", _python(home))
+    assert installation(other)[0] == home / "other"
