@@ -35,8 +35,8 @@ def masked(value: Any, path: tuple[str, ...] = ()) -> Any:
         return [_argument(value, n, path) for n in range(len(value))]
     if not isinstance(value, str) or not value:
         return value
-    # `*_env` fields are checked to be names of variables.
-    if path and not path[-1].endswith("_env") and is_secret(path) and not _VARIABLE.fullmatch(value):
+    # `*_env` fields are checked to be names of variables, `*_file` fields to be files.
+    if path and not path[-1].endswith(("_env", "_file")) and is_secret(path) and not _VARIABLE.fullmatch(value):
         return HIDDEN
     if (override := _OVERRIDE.fullmatch(value)) and is_secret(tuple(override[1].split("."))):
         return f"{override[1]}={HIDDEN}"

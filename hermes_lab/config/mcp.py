@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from hermes_lab.config.paths import InputPath
 from hermes_lab.config.section import Section
 from hermes_lab.config.units import Unit
 
@@ -36,7 +37,7 @@ class McpServerConfig(Section):
     it. `run`: one client for the whole run; a program runs on this machine, with its files and network. null: `run` for
     a `url`, for a program with `${NAME}` in `env`, and for npx, uvx and docker, which fetch what they run; else
     `episode`."""
-    installed: tuple[str, ...] = ()
+    installed: tuple[InputPath, ...] = ()
     """Folders of this machine that a server in a sandbox needs, mounted read-only at the same path. What the program
     itself needs is found."""
     tools: tuple[str, ...] | None = None

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from hermes_lab.config.paths import OutputPath
+from hermes_lab.config.paths import InputPath, OutputPath
 from hermes_lab.config.section import Section
 from hermes_lab.config.units import Unit
 
@@ -22,9 +22,9 @@ class SshConfig(Section):
     """The user there; empty: the name of your user here."""
     port: Annotated[int, Field(ge=1, le=65535)] = 22
     """The port of its ssh server."""
-    key_file: str = ""
+    key_file: InputPath = ""
     """Your private key; empty: the ssh agent, then the default keys in ~/.ssh."""
-    known_hosts: str = ""
+    known_hosts: InputPath = ""
     """The file of known host keys; empty: ~/.ssh/known_hosts."""
     isolation: Literal["bubblewrap", "none"] = "bubblewrap"
     """How commands are isolated there. `none`: they run as that user, with the files and network of that machine."""

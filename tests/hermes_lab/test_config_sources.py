@@ -207,6 +207,16 @@ def test_paths_in_a_file_are_relative_to_it_and_those_of_an_override_to_the_work
     assert load_config(["run.yaml"]).suite.path == "tasks.jsonl"
 
 
+def test_files_of_ssh_and_of_mcp_servers_are_relative_to_their_file_too(here: Path) -> None:
+    write("conf/key", "")
+    servers = {"s": {"command": "/usr/bin/python3", "installed": ["key"]}}
+    content = {"sandbox": {"backend": "ssh", "ssh": {"host": "h", "key_file": "key"}}, "mcp": {"servers": servers}}
+    config = load_config([write("conf/run.yaml", content)])
+    assert config.sandbox.ssh.key_file == "conf/key"
+    assert config.mcp.servers["s"].installed == ("conf/key",)
+    assert "conf/gone" in error_of(write("conf/bad.yaml", content | {"sandbox": {"ssh": {"key_file": "gone"}}}))
+
+
 def test_a_later_source_decides_whose_folder_counts(here: Path) -> None:
     write("conf/tasks.jsonl", "")
     write("tasks.jsonl", "")
