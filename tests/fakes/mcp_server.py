@@ -5,7 +5,7 @@ and optionally `outputSchema`, `annotations` and `does`, a list of steps: `{"tex
 `{"block": ...}` (any content block), `{"error": ...}`, `{"write": [PATH, TEXT]}`, `{"append": [PATH, TEXT]}`, `{"exit":
 STATUS}`, `{"sleep": SECONDS}`, `{"raw": LINE}`, `{"tools": [...]}` (adds tools, and says that the list has changed),
 `{"drop": NAME}` and `{"count": true}` (how many calls this process has had). `{arguments}` in a text is replaced by the
-arguments as JSON. Every call is appended to LOG.
+arguments as JSON. Every call is appended to LOG. With `later`, a list of tools, the next start offers those.
 """
 
 import json
@@ -105,4 +105,7 @@ class Server:
 
 
 if __name__ == "__main__":
-    Server(json.loads(Path(sys.argv[1]).read_text()), sys.argv[2] if len(sys.argv) > 2 else "").serve()
+    given = json.loads(Path(sys.argv[1]).read_text())
+    if later := given.pop("later", None):
+        Path(sys.argv[1]).write_text(json.dumps(given | {"tools": later}))
+    Server(given, sys.argv[2] if len(sys.argv) > 2 else "").serve()

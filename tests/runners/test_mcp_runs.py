@@ -128,6 +128,16 @@ def test_a_server_that_changed_is_refused_at_resume(
     assert saving.start("--resume").returncode == 0
 
 
+def test_a_server_that_changes_between_its_list_and_the_first_episode_stops_the_run(tmp_path: Path) -> None:
+    given = Lab(tmp_path, "run", [SAVE, ECHO]).tasks(*saves(1))
+    given.offer([SAVE, ECHO], later=[{**SAVE, "description": "Saves it."}, ECHO])
+    done = given.start()
+    assert done.returncode == 3
+    assert "mcp.servers.s: the tool save has changed since the run started" in done.stderr
+    assert not given.log.exists()
+    assert not list(read_episodes(given.run))
+
+
 def test_a_server_that_does_not_start_ends_the_run_before_anything_is_written(saving: Lab) -> None:
     saving.spec.write_text("no spec")
     done = saving.start()
