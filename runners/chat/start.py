@@ -8,12 +8,12 @@ import anyio.to_thread
 
 from hermes_lab.chat.home_knowledge import HomeKnowledge
 from hermes_lab.chat.live import LiveChat, open_chat
+from hermes_lab.commands.talk import Display, Talk
 from hermes_lab.commands.transcript import last_turns
 from hermes_lab.config.home import HomeConfig
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.models import REMOTE
 from hermes_lab.models.refusals import RETRIES
-from hermes_lab.runners.chat.talk import Display, Talk
 from hermes_lab.runners.engine.log_relay import COMPILER, relay_logs
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sandbox import missing_guarantees
