@@ -64,7 +64,8 @@ class LiveChat:
     """A chat under way. It is used by one task at a time.
 
     `key` says where it is held. `config` is that of the current model. `servers` are its MCP servers. `workspace` is a
-    folder of this machine whose files stay, if the agent works in one. `sources` are the `-c` options.
+    folder of this machine whose files stay, if the agent works in one. `sources` are the `-c` options. `hint` tells
+    new sessions about the place.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class LiveChat:
         servers: ChatServers,
         workspace: Path | None = None,
         sources: Sequence[str] = (),
+        hint: str = "",
     ) -> None:
         self.config = config
         self.store = store
@@ -88,6 +90,7 @@ class LiveChat:
         self.sandbox = sandbox
         self.servers = servers
         self.sources = sources
+        self._hint = hint
         self._knowledge = knowledge
         self._auxiliary = auxiliary
         self._web = open_web(config.web)
@@ -312,7 +315,7 @@ class LiveChat:
             persona=said,
             skills=listed,
             more_skills=len(library.listed) - len(listed),
-            background=background,
+            background=[self._hint, *background] if self._hint else background,
             profile=self.config.agent.prompt,
             isolated=self.config.sandbox.isolates,
         )
@@ -342,6 +345,7 @@ async def open_chat(
     surface: Surface,
     key: SessionKey,
     sources: Sequence[str] = (),
+    hint: str = "",
 ) -> AsyncIterator[LiveChat]:
     """Opens a chat's sandbox; the model is opened with the first session. Raises `InfraError`, and `ConfigError` for a
     folder that cannot be its workspace."""
@@ -355,7 +359,7 @@ async def open_chat(
         opener(extras._replace(workspace=workspace)) as sandbox,
         open_chat_servers(config.mcp, opener, sandbox, surface.note) as servers,
     ):
-        chat = LiveChat(config, knowledge, store, surface, sandbox, auxiliary, key, servers, workspace, sources)
+        chat = LiveChat(config, knowledge, store, surface, sandbox, auxiliary, key, servers, workspace, sources, hint)
         try:
             yield chat
         finally:

@@ -110,11 +110,11 @@ class Talk:
             return
         found = self._registry.read(line, self._chat.library.skills)
         if isinstance(found, Unknown):
-            self._display.note(found.told)
+            self._display.reply(found.told)
         elif (command := found.command) and command.busy == "now":
             await self.now(command, found.text)
         elif command and command.busy == "refuse" and self._since is not None:
-            self._display.note(f"/{command.name} cannot run while the agent works; /stop ends the turn")
+            self._display.reply(f"/{command.name} cannot run while the agent works; /stop ends the turn")
         else:
             if self._since is not None:
                 self._display.note(f"queued; {len(self._waiting) + 1} waiting")
@@ -163,21 +163,22 @@ class Talk:
         finally:
             self._since = None
 
-    async def _command(self, command: Command, text: str) -> None:
+    async def _command(self, command: Command, text: str, display: Display | None = None) -> None:
         reply: Reply = await command.run(self.context, text)
         if reply.text:
-            self._display.reply(reply.text)
+            (display or self._display).reply(reply.text)
         if reply.send:
             self._waiting.appendleft(Typed(None, reply.send, reply.literal))
             self._arrived.set()
         self.quits |= reply.quit
 
-    async def now(self, command: Command, text: str) -> None:
-        """Runs a command that needs not wait."""
+    async def now(self, command: Command, text: str, display: Display | None = None) -> None:
+        """Runs a command that needs not wait, and shows what it answers on `display`."""
+        display = display or self._display
         try:
-            await self._command(command, text)
+            await self._command(command, text, display)
         except (ConfigError, ModelError) as error:
-            self._display.error(f"error: {error}")
+            display.error(f"error: {error}")
 
     @contextmanager
     def _interruptible(self) -> Iterator[anyio.CancelScope]:
@@ -209,7 +210,7 @@ class Talk:
             self._display.error(f"error: {' '.join(str(error).split())} ({outcome})")
             return 3
         if interrupted:
-            self._display.note(f"interrupted; {self._outcome(before)}" if turn else "interrupted")
+            self._display.reply(f"interrupted; {self._outcome(before)}" if turn else "interrupted")
             return 130
         return 0
 

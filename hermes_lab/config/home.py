@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from hermes_lab.config.gateway import GatewayConfig
 from hermes_lab.config.personalities import NONE, PRESETS
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.section import Section
@@ -105,6 +106,8 @@ class HomeConfig(RunConfig):
     """The screen."""
     chat: ChatConfig = ChatConfig()
     """What chats read, and their record."""
+    gateway: GatewayConfig = GatewayConfig()
+    """The agent on chat platforms."""
 
     @field_validator("personalities")
     @classmethod

@@ -1,0 +1,79 @@
+"""Sends what is in the outbox of one platform: in order for each chat, and again after a failure."""
+
+import logging
+import time
+from pathlib import Path
+
+import anyio
+
+from hermes_lab.gateway.platform import Connection, Outbound, Platform, PlatformError, TryLater, Undeliverable
+from hermes_lab.gateway.store import GatewayStore, Ids, Letter
+
+_FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 300.0
+_MOST_TRIES = 40
+_AGAIN = "(sent again after a restart)"
+_log = logging.getLogger("hermes_lab.gateway")
+
+
+class Outbox:
+    """The messages to one platform."""
+
+    def __init__(self, store: GatewayStore, platform: Platform, ids: Ids) -> None:
+        self._store = store
+        self._platform = platform
+        self._ids = ids
+        self._changed = anyio.Event()
+        self._under_way: set[tuple[str, str]] = set()
+
+    def wake(self) -> None:
+        """Says that there is something to send."""
+        self._changed.set()
+
+    async def send(self, connection: Connection) -> None:
+        """Sends until it is cancelled. A chat that cannot be reached delays no other."""
+        async with anyio.create_task_group() as group:
+            while True:
+                self._changed = anyio.Event()
+                now, wait = time.time(), _LONGEST_SECONDS
+                for letter in await self._store.call(self._store.letters, self._platform.name):
+                    chat = (letter.chat, letter.thread)
+                    if chat in self._under_way:
+                        continue
+                    if letter.not_before > now:
+                        wait = min(wait, letter.not_before - now)
+                        continue
+                    self._under_way.add(chat)
+                    group.start_soon(self._one, connection, letter)
+                with anyio.move_on_after(wait):
+                    await self._changed.wait()
+
+    async def _one(self, connection: Connection, letter: Letter) -> None:
+        store = self._store
+        try:
+            again = letter.doubtful and not self._platform.idempotent
+            files = tuple(map(Path, letter.files))
+            text = f"{letter.text}\n{_AGAIN}" if again else letter.text
+            message = Outbound(letter.key, letter.chat, letter.thread, text, letter.reply_to, files)
+            await store.call(store.sending, letter.number)
+            try:
+                sent = await connection.send(message)
+            except TryLater as error:
+                await store.call(store.later, letter.number, time.time() + error.seconds, str(error))
+            except PlatformError as error:
+                await self._failed(letter, error)
+            except Undeliverable as error:
+                _log.warning("a message to %s cannot be sent: %s", self._ids(letter.platform, letter.chat), error)
+                await store.call(store.dead, letter.number, str(error))
+            else:
+                await store.call(store.sent, letter.number, sent)
+        finally:
+            self._under_way.discard((letter.chat, letter.thread))
+            self.wake()
+
+    async def _failed(self, letter: Letter, error: PlatformError) -> None:
+        store = self._store
+        if letter.tries + 1 >= _MOST_TRIES:
+            await store.call(store.dead, letter.number, f"given up after {_MOST_TRIES} tries: {error}")
+            return
+        seconds = min(_FIRST_SECONDS * 2**letter.tries, _LONGEST_SECONDS)
+        await store.call(store.later, letter.number, time.time() + seconds, str(error))
