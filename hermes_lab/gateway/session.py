@@ -4,7 +4,7 @@ import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -62,7 +62,8 @@ class SessionWorker:
         self._shared = shared
         self._surface = PlatformSurface(shared.config.gateway.verbose, self._acts, self._ask)
         self._answers = PlatformSurface("off", self._acts, self._ask)
-        self._arriving, self._arrived = anyio.create_memory_object_stream[Row](math.inf)
+        self._arrived: deque[Row] = deque()
+        self._came = anyio.Event()
         self._waiting: deque[tuple[Row, Typed]] = deque()
         self._changed = anyio.Event()
         self._row: Row | None = None
@@ -74,15 +75,14 @@ class SessionWorker:
 
     def arrived(self, row: Row) -> None:
         """Takes a message from the inbox."""
-        self._arriving.send_nowait(row)
+        self._arrived.append(row)
+        self._came.set()
 
     def left(self) -> list[Row]:
         """The messages that it has not worked on, once it has ended."""
-        rows = [row for row, _ in self._waiting]
+        rows = [*(row for row, _ in self._waiting), *self._arrived]
         self._waiting.clear()
-        with suppress(anyio.WouldBlock):
-            while True:
-                rows.append(self._arrived.receive_nowait())
+        self._arrived.clear()
         return rows
 
     def leave(self) -> None:
@@ -93,8 +93,7 @@ class SessionWorker:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits for it."""
-        waiting = self._arriving.statistics().current_buffer_used
-        return not waiting and not self._waiting and self._row is None
+        return not self._arrived and not self._waiting and self._row is None
 
     @property
     def working_seconds(self) -> float | None:
@@ -158,7 +157,11 @@ class SessionWorker:
     async def _read(self) -> None:
         """Answers what needs not wait, and lines up the rest."""
         assert self._talk is not None
-        async for row in self._arrived:
+        while True:
+            while not self._arrived:
+                self._came = anyio.Event()
+                await self._came.wait()
+            row = self._arrived.popleft()
             self._last = time.monotonic()
             if self._question and not row.text.startswith("/"):
                 self._question.answer(row.text)
