@@ -47,19 +47,33 @@ def open_sandbox(config: SandboxConfig, extras: Extras = NOTHING_MORE, *, root: 
             from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
 
             return RemoteSandbox(config, ApptainerMachine(config), extras, root)
+        case "daytona":
+            from hermes_lab.sandbox.daytona import DaytonaMachine
+            from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
+
+            return RemoteSandbox(config, DaytonaMachine(config, keeps=False), extras, root)
 
 
 @asynccontextmanager
 async def open_sandboxes(config: SandboxConfig) -> AsyncIterator[Callable[..., Sandbox]]:
-    """Yields what opens sandboxes as `open_sandbox` does. Those on another machine share one connection to it."""
-    if config.backend != "ssh":
-        yield partial(open_sandbox, config)
-        return
-    from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
-    from hermes_lab.sandbox.ssh import SshMachine
+    """Yields what opens sandboxes as `open_sandbox` does. Those on another machine share one connection to it, and
+    those of a hosted service one client."""
+    machine: SshMachine | DaytonaMachine
+    match config.backend:
+        case "ssh":
+            from hermes_lab.sandbox.ssh import SshMachine
 
-    check_required(config)
-    machine = SshMachine(config)
+            check_required(config)
+            machine = SshMachine(config)
+        case "daytona":
+            from hermes_lab.sandbox.daytona import DaytonaMachine
+
+            check_required(config)
+            machine = DaytonaMachine(config)
+        case _:
+            yield partial(open_sandbox, config)
+            return
+    from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
 
     def opened(extras: Extras = NOTHING_MORE, *, root: Root | None = None) -> Sandbox:
         return RemoteSandbox(config, machine, extras, root)
@@ -94,6 +108,10 @@ def unkept(config: SandboxConfig) -> Mapping[Promise, str]:
         from hermes_lab.sandbox.apptainer import UNKEPT as UNKEPT_IN_APPTAINER
 
         return UNKEPT_IN_APPTAINER
+    if config.backend == "daytona":
+        from hermes_lab.sandbox.daytona import UNKEPT as UNKEPT_AT_DAYTONA
+
+        return UNKEPT_AT_DAYTONA
     return {}
 
 
