@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -11,6 +12,10 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
 from hermes_lab.types import Root
+
+if TYPE_CHECKING:
+    from hermes_lab.sandbox.daytona import DaytonaMachine
+    from hermes_lab.sandbox.ssh import SshMachine
 
 
 def open_sandbox(config: SandboxConfig, extras: Extras = NOTHING_MORE, *, root: Root | None = None) -> Sandbox:
@@ -58,22 +63,13 @@ def open_sandbox(config: SandboxConfig, extras: Extras = NOTHING_MORE, *, root: 
 async def open_sandboxes(config: SandboxConfig) -> AsyncIterator[Callable[..., Sandbox]]:
     """Yields what opens sandboxes as `open_sandbox` does. Those on another machine share one connection to it, and
     those of a hosted service one client."""
-    machine: SshMachine | DaytonaMachine
-    match config.backend:
-        case "ssh":
-            from hermes_lab.sandbox.ssh import SshMachine
-
-            check_required(config)
-            machine = SshMachine(config)
-        case "daytona":
-            from hermes_lab.sandbox.daytona import DaytonaMachine
-
-            check_required(config)
-            machine = DaytonaMachine(config)
-        case _:
-            yield partial(open_sandbox, config)
-            return
+    if config.backend not in ("ssh", "daytona"):
+        yield partial(open_sandbox, config)
+        return
     from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
+
+    check_required(config)
+    machine = _machine(config)
 
     def opened(extras: Extras = NOTHING_MORE, *, root: Root | None = None) -> Sandbox:
         return RemoteSandbox(config, machine, extras, root)
@@ -83,6 +79,17 @@ async def open_sandboxes(config: SandboxConfig) -> AsyncIterator[Callable[..., S
     finally:
         with anyio.CancelScope(shield=True):
             await machine.aclose()
+
+
+def _machine(config: SandboxConfig) -> "SshMachine | DaytonaMachine":
+    """What sandboxes share."""
+    if config.backend == "daytona":
+        from hermes_lab.sandbox.daytona import DaytonaMachine
+
+        return DaytonaMachine(config)
+    from hermes_lab.sandbox.ssh import SshMachine
+
+    return SshMachine(config)
 
 
 def stricter(config: SandboxConfig, root: Root) -> SandboxConfig:

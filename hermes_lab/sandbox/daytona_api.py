@@ -95,7 +95,9 @@ class DaytonaApi:
         try:
             return json.loads(text) if text.strip() else None
         except ValueError:
-            raise DaytonaError(f"sandbox: daytona: {what}: the answer is no JSON; see sandbox.daytona.api_url") from None
+            raise DaytonaError(
+                f"sandbox: daytona: {what}: the answer is no JSON; see sandbox.daytona.api_url"
+            ) from None
 
     def _refused(self, status: int, text: str, what: str) -> NoReturn:
         try:

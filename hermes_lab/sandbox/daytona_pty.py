@@ -1,6 +1,7 @@
 """A program in a sandbox at Daytona as a stream of bytes: a terminal behind a websocket, with a relay in it."""
 
 import asyncio
+import functools
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -30,7 +31,7 @@ _TYPED = b"""exec /bin/sh -c 'python3 -I -S -c "$HERMES_LAB_RELAY" || sleep 1'\n
 async def start(toolbox: "Toolbox", command: str, workspace: str) -> "PtyStream":
     """Starts a shell command in the sandbox, with its stdin and stdout. `workspace` is made first. Raises
     `SandboxError`."""
-    code = f"{Path(relay.__file__).read_text()}\n\nmain({command!r}, {workspace!r})\n"
+    code = f"{_relay()}\n\nmain({command!r}, {workspace!r})\n"
     # The terminal starts when the connection is there, so nothing that it says is lost.
     asked = {"id": _SESSION, "cols": 80, "rows": 24, "lazyStart": True, "envs": {"HERMES_LAB_RELAY": code}}
     await toolbox.request("POST", "/process/pty", asked, what="starting a terminal")
@@ -42,6 +43,11 @@ async def start(toolbox: "Toolbox", command: str, workspace: str) -> "PtyStream"
         await socket.close()
         raise SandboxError(f"sandbox: daytona: the connection was lost: {error}") from None
     return stream
+
+
+@functools.cache
+def _relay() -> str:
+    return Path(relay.__file__).read_text()
 
 
 class PtyStream:
@@ -78,18 +84,18 @@ class PtyStream:
     async def receive(self) -> bytes:
         """See `ByteStream.receive`."""
         while True:
-            if self._ready and (data := self._taken()):
-                return data
-            if self._ended or (data := await self._message()) is None:
+            if self._ready and (out := self._taken()):
+                return out
+            if self._ended or (said := await self._message()) is None:
                 return b""
             if self._ready:
-                self._frames += data
+                self._frames += said
             else:
-                data = self._after_noise(data)
-            if self._ready and data:
+                said = self._after_noise(said)
+            if self._ready and said:
                 # Each message is confirmed, since it may hold all the frames that were on the way.
                 with suppress(OSError):
-                    await self._send(relay.HEAD.pack(b"A", len(data)))
+                    await self._send(relay.HEAD.pack(b"A", len(said)))
 
     def _after_noise(self, data: bytes) -> bytes:
         """The bytes after the relay's first words, if they are there."""

@@ -52,7 +52,8 @@ class Relay:
 
     def run(self) -> int:
         """Serves until the program ends, and returns its exit status."""
-        assert self._program.stdout is not None and self._program.stderr is not None
+        assert self._program.stdout is not None
+        assert self._program.stderr is not None
         streams = ((b"O", self._program.stdout.fileno()), (b"S", self._program.stderr.fileno()))
         out = [threading.Thread(target=self._forward, args=each, daemon=True) for each in streams]
         for thread in out:
