@@ -65,6 +65,9 @@ class Relay:
         self._say(b"X", b"%d" % status)
         with self._changed:
             self._changed.wait_for(lambda: self._gone or not self._sent, 10)
+        if not any(thread.is_alive() for thread in out):
+            self._program.stdout.close()
+            self._program.stderr.close()
         return status
 
     def _forward(self, kind: bytes, source: int) -> None:

@@ -130,8 +130,10 @@ class Terminal:
                 await client.send_bytes(data)
 
     def kill(self) -> None:
-        """Ends its processes."""
+        """Ends its processes, and its connection without a close frame."""
         self.loop.remove_reader(self.master)
+        if self.transport is not None:
+            self.transport.abort()
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -158,8 +160,9 @@ class FakeDaytona:
         self.ignores_network = False
         self.message_seconds = 0.0
         """How long each message of a terminal takes to its client."""
-        self.shell = ""
-        """In place of the login shell."""
+        self.hides = ""
+        """A program of /usr/bin that sandboxes do not have."""
+        self.connections = 0
         self._terminals: dict[str, dict[str, Terminal]] = {}
         self._runner: web.AppRunner | None = None
         self.url = ""
@@ -417,6 +420,7 @@ class FakeDaytona:
             terminals[session] = Terminal(
                 self._command(sandbox), {"TERM": "xterm-256color", **envs}, self.message_seconds
             )
+        self.connections += 1
         terminals[session].transport = request.transport
         await terminals[session].attach(client)
         return client
@@ -436,4 +440,7 @@ class FakeDaytona:
         for volume in sandbox["volumes"]:
             command += ["--bind", folders[volume["volumeId"]], volume["mountPath"]]
         command += ["--chdir", "/root", "--setenv", "HOME", "/root"]
-        return [*command, "--", *(self.shell.split() or ["/bin/bash", "-i", "-l"])]
+        if self.hides:
+            real = (Path("/usr/bin") / self.hides).resolve()
+            command += ["--ro-bind", "/dev/null", str(real)]
+        return [*command, "--", "/bin/bash", "-i", "-l"]
