@@ -32,8 +32,9 @@ async def start(toolbox: "Toolbox", command: str, workspace: str) -> "PtyStream"
     """Starts a shell command in the sandbox, with its stdin and stdout. `workspace` is made first. Raises
     `SandboxError`."""
     code = f"{_relay()}\n\nmain({command!r}, {workspace!r})\n"
-    # The terminal starts when the connection is there, so nothing that it says is lost.
-    asked = {"id": _SESSION, "cols": 80, "rows": 24, "lazyStart": True, "envs": {"HERMES_LAB_RELAY": code}}
+    # It starts when the connection is there, so nothing that it says is lost. It is too small for the questions that
+    # zsh asks a user without a .zshrc (zsh-newuser-install), which would take what is typed for their answers.
+    asked = {"id": _SESSION, "cols": 70, "rows": 14, "lazyStart": True, "envs": {"HERMES_LAB_RELAY": code}}
     await toolbox.request("POST", "/process/pty", asked, what="starting a terminal")
     socket = await toolbox.connect(f"/process/pty/{_SESSION}/connect")
     stream = PtyStream(socket)

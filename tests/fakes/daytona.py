@@ -23,8 +23,8 @@ import os
 import pty
 import re
 import secrets
-import signal
 import subprocess
+import termios
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Mapping
@@ -61,16 +61,16 @@ def _error(status: int, message: str) -> web.Response:
 class Terminal:
     """A PTY session of a sandbox's daemon."""
 
-    def __init__(self, command: list[str], envs: Mapping[str, str], message_seconds: float) -> None:
+    def __init__(self, command: list[str], asked: Mapping[str, Any], message_seconds: float) -> None:
         self._message_seconds = message_seconds
         self.client: web.WebSocketResponse | None = None
         self.transport: asyncio.Transport | None = None
         self.queue: asyncio.Queue[bytes] = asyncio.Queue(_QUEUE)
         self.master, slave = pty.openpty()
         os.set_blocking(self.master, False)
+        termios.tcsetwinsize(slave, (asked.get("rows", 24), asked.get("cols", 80)))
 
-        environment = {"PATH": os.environ["PATH"], **envs}
-        command = ["setsid", "--ctty", *command]
+        environment = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", **asked.get("envs", {})}
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
         os.close(slave)
         self.loop = asyncio.get_running_loop()
@@ -134,8 +134,7 @@ class Terminal:
         self.loop.remove_reader(self.master)
         if self.transport is not None:
             self.transport.abort()
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
         os.close(self.master)
 
@@ -160,6 +159,7 @@ class FakeDaytona:
         self.ignores_network = False
         self.message_seconds = 0.0
         """How long each message of a terminal takes to its client."""
+        self.shell: tuple[str, ...] = ("/bin/bash",)
         self.hides = ""
         """A program of /usr/bin that sandboxes do not have."""
         self.connections = 0
@@ -402,7 +402,7 @@ class FakeDaytona:
         if not asked.get("lazyStart"):
             return web.json_response({"error": "this double starts terminals lazily only"}, status=400)
         sandbox = self.sandboxes[request.match_info["id"]]
-        sandbox.setdefault("terminals", {})[asked["id"]] = asked.get("envs", {})
+        sandbox.setdefault("terminals", {})[asked["id"]] = asked
         return web.json_response({"sessionId": asked["id"]}, status=201)
 
     async def _connect(self, request: web.Request) -> web.StreamResponse:
@@ -410,16 +410,14 @@ class FakeDaytona:
         sandbox, session = self.sandboxes[request.match_info["id"]], request.match_info["session"]
         client = web.WebSocketResponse(max_msg_size=_READ_LIMIT)
         await client.prepare(request)
-        envs = sandbox.get("terminals", {}).pop(session, None)
-        if envs is None and session not in terminals:
+        asked = sandbox.get("terminals", {}).pop(session, None)
+        if asked is None and session not in terminals:
             message = f"Failed to connect to PTY session: PTY session {session} not found"
             await client.send_str(json.dumps({"type": "control", "status": "error", "error": message}))
             await client.close()
             return client
-        if envs is not None:
-            terminals[session] = Terminal(
-                self._command(sandbox), {"TERM": "xterm-256color", **envs}, self.message_seconds
-            )
+        if asked is not None:
+            terminals[session] = Terminal(self._command(sandbox), asked, self.message_seconds)
         self.connections += 1
         terminals[session].transport = request.transport
         await terminals[session].attach(client)
@@ -443,4 +441,4 @@ class FakeDaytona:
         if self.hides:
             real = (Path("/usr/bin") / self.hides).resolve()
             command += ["--ro-bind", "/dev/null", str(real)]
-        return [*command, "--", "/bin/bash", "-i", "-l"]
+        return [*command, "--", "setsid", "--ctty", "--wait", *self.shell, "-i", "-l"]

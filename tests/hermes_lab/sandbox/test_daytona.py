@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -19,9 +20,7 @@ from test_beside import (  # noqa: F401
 )
 from test_process import (  # noqa: F401
     test_a_command_that_does_not_exist_says_so,
-    test_a_signal_is_told_as_by_a_shell,
     test_environment_and_folder_are_those_that_it_was_given,
-    test_every_wait_can_be_cancelled,
     test_many_starts_leave_nothing,
     test_much_data_both_ways,
     test_the_end_of_the_sandbox_ends_them,
@@ -206,6 +205,15 @@ async def test_a_request_that_was_not_done_is_made_again(daytona: FakeDaytona) -
     async with open_sandbox(daytona.config()) as sandbox:
         assert (await sandbox.exec("echo up")).output == "up\n"
     assert not daytona.alive()
+
+
+@pytest.mark.parametrize("shell", ["/bin/sh", "/usr/bin/zsh"])
+async def test_any_shell_of_an_image_will_do(daytona: FakeDaytona, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell}")
+    daytona.shell = (shell,)
+    async with open_sandbox(daytona.config()) as sandbox:
+        assert (await sandbox.exec("echo up")).output == "up\n"
 
 
 async def test_an_image_without_python_says_so(daytona: FakeDaytona) -> None:
