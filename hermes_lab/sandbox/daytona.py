@@ -5,6 +5,7 @@ Python SDK needs other versions of packages than the lab, so the REST API is use
 """
 
 import hashlib
+import logging
 import os
 import re
 import uuid
@@ -23,6 +24,7 @@ from hermes_lab.sandbox.remote.package import package
 from hermes_lab.sandbox.volumes import Volume, named_volumes_of
 from hermes_lab.sandbox.workspace import WORKSPACE
 
+_log = logging.getLogger(__name__)
 LABEL = "hermes-lab"
 """The label of every sandbox of the lab."""
 LEASE_LABEL = "hermes-lab-lease"
@@ -70,7 +72,8 @@ class DaytonaMachine:
         self._names: dict[Link, str] = {}
 
     async def acquire(self) -> Link:
-        """See `Machine.acquire`. Raises `ConfigError` for a volume that the account does not have."""
+        """See `Machine.acquire`. Raises `ConfigError` for a key that is refused, and for a volume that the account does
+        not have."""
         name = f"hermes-lab-{uuid.uuid4().hex}"
         link: Link | None = None
         asked = False
@@ -111,6 +114,7 @@ class DaytonaMachine:
         """The name of this harness's lease. The first time, what dead harnesses left is deleted."""
         async with self._opening:
             if self._lease is None:
+                await self._check_key()
                 self._mounts = [await self._mount(volume) for volume in self._volumes]
                 await self._sweep()
                 try:
@@ -118,6 +122,17 @@ class DaytonaMachine:
                 except OSError as error:
                     raise SandboxError(f"sandbox: {error.filename}: {error.strerror}") from None
             return self._lease.name
+
+    async def _check_key(self) -> None:
+        try:
+            await self._api.request("GET", "/sandbox", what="asking the service", query={"limit": "1"})
+        except DaytonaError as error:
+            if error.status != 401:
+                raise
+            raise ConfigError(
+                f"sandbox.daytona.api_key_env: Daytona refuses the key in ${self._settings.api_key_env}; make one at "
+                f"{_KEYS_PAGE}"
+            ) from None
 
     async def _mount(self, volume: Volume) -> Mapping[str, str]:
         name = volume.source
@@ -193,6 +208,7 @@ class DaytonaMachine:
             except DaytonaError as error:
                 if error.status == 404:
                     return True
+                _log.warning("%s; the next run deletes it, or Daytona when its time is up", error)
         self._left = self._left or not sweeping
         return False
 
@@ -206,7 +222,7 @@ def _api(config: SandboxConfig) -> DaytonaApi:
             f"sandbox.daytona.api_key_env: ${settings.api_key_env} is not set; make a key at {_KEYS_PAGE} that may "
             f"write and delete sandboxes, then: export {settings.api_key_env}=..."
         )
-    return DaytonaApi(settings.api_url, key, settings.api_key_env)
+    return DaytonaApi(settings.api_url, key)
 
 
 def _account(config: SandboxConfig) -> str:

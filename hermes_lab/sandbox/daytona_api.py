@@ -32,10 +32,9 @@ class DaytonaError(SandboxError):
 class DaytonaApi:
     """The API at `url`. Requests that the service has surely not done (429, and 409 for a deletion) are made again."""
 
-    def __init__(self, url: str, key: str, key_env: str) -> None:
+    def __init__(self, url: str, key: str) -> None:
         self._url = url.rstrip("/")
         self._key = key
-        self._key_env = key_env
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -99,15 +98,14 @@ class DaytonaApi:
                 f"sandbox: daytona: {what}: the answer is no JSON; see sandbox.daytona.api_url"
             ) from None
 
-    def _refused(self, status: int, text: str, what: str) -> NoReturn:
+    @staticmethod
+    def _refused(status: int, text: str, what: str) -> NoReturn:
         try:
             said = json.loads(text)
             message = said.get("message") or said.get("error")
         except (ValueError, AttributeError):
             message = text[:300]
         message = " ".join(str(message or "refused").split())
-        if status == 401:
-            message = f"the key in ${self._key_env} is refused: {message}"
         raise DaytonaError(f"sandbox: daytona: {what}: {message} ({status})", status)
 
     async def listed(self, labels: Mapping[str, str]) -> list[dict[str, Any]]:
