@@ -148,6 +148,8 @@ class FakeDaytona:
         self.sandboxes: dict[str, dict[str, Any]] = {}
         self.created: list[dict[str, Any]] = []
         """What the creations of sandboxes asked for."""
+        self.terminals: list[dict[str, Any]] = []
+        """What the creations of terminals asked for."""
         self.volumes: dict[str, dict[str, Any]] = {}
         self.snapshots = {"python-lab"}
         self.start_seconds = 0.05
@@ -391,6 +393,7 @@ class FakeDaytona:
 
     async def _new_terminal(self, request: web.Request) -> web.Response:
         terminals, asked = self._running(request), await request.json()
+        self.terminals.append(asked)
         if unknown := set(asked) - {"id", "cwd", "envs", "cols", "rows", "lazyStart"}:
             return _error(400, f"unknown field {unknown.pop()}")
         if not asked.get("id"):
