@@ -76,6 +76,7 @@ async def test_a_slow_connection_is_not_cut_off_as_a_slow_consumer(
     async with open_sandbox(daytona.config()) as sandbox:
         await sandbox.write("big", data)
         assert await sandbox.read("big") == data
+    daytona.message_seconds = 0.05
     source = daytona_pty._relay().replace("WINDOW = 64", "WINDOW = 100_000")
     monkeypatch.setattr(daytona_pty, "_relay", lambda: source)
     async with open_sandbox(daytona.config()) as sandbox:
