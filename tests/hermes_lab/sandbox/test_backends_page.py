@@ -17,6 +17,7 @@ BACKENDS = {
     "apptainer": SandboxConfig(backend="apptainer"),
     "ssh": SandboxConfig(backend="ssh"),
     "ssh, `isolation: none`": SandboxConfig(backend="ssh", ssh=SshConfig(isolation="none")),
+    "daytona": SandboxConfig(backend="daytona"),
     "local": SandboxConfig(backend="local", allow_local=True),
 }
 
