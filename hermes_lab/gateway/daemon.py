@@ -19,7 +19,7 @@ from hermes_lab.config.home import HomeConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.gateway.access import CODE_MINUTES, Access
 from hermes_lab.gateway.outbox import Outbox
-from hermes_lab.gateway.platform import CLIENT, Connection, Inbound, Judged, Platform, PlatformError, Refused
+from hermes_lab.gateway.platform import CLIENT, Connection, Inbound, Judged, Platform, PlatformError, Refused, TryLater
 from hermes_lab.gateway.session import SessionWorker, Shared
 from hermes_lab.gateway.split import split
 from hermes_lab.gateway.store import GatewayStore, Ids, Piece, Row
@@ -143,7 +143,7 @@ class Gateway:
         """Connects a platform again whenever it fails; no failure ends the daemon."""
         wait = _FIRST_SECONDS
         while True:
-            started = time.monotonic()
+            started, least = time.monotonic(), 0.0
             try:
                 async with self._platforms[name].connect(_OfPlatform(self, name)) as connection:
                     self._state(name, "up")
@@ -152,14 +152,15 @@ class Gateway:
             except* Refused as errors:
                 why, wait = str(_first(errors)), _REFUSED_SECONDS
             except* PlatformError as errors:
-                why = str(_first(errors))
+                why = str(error := _first(errors))
+                least = error.seconds if isinstance(error, TryLater) else 0.0
             except* Exception as errors:
                 why = f"{type(_first(errors)).__name__}: {_first(errors)}"
                 _log.error("%s failed", name, exc_info=_first(errors))
-            if time.monotonic() - started > _LONGEST_SECONDS:
+            if time.monotonic() - started > wait:
                 wait = _FIRST_SECONDS
             self._state(name, "down", why)
-            await anyio.sleep(wait)
+            await anyio.sleep(max(wait, least))
             wait = min(2 * wait, _LONGEST_SECONDS)
 
     async def _exchange(self, name: str, connection: Connection) -> None:
@@ -178,7 +179,7 @@ class Gateway:
 
     def _cut(self, name: str, text: str) -> Sequence[str]:
         platform = self._platforms.get(name)
-        return [piece.sent for piece in split(text, platform.limit)] if platform else [text]
+        return [piece.sent for piece in split(text, platform.limit) if not piece.blank] if platform else [text]
 
     async def _beat(self) -> None:
         """Writes the status, and forgets what is old."""

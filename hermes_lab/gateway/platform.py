@@ -78,6 +78,10 @@ class TryLater(PlatformError):
         self.seconds = seconds
 
 
+class Unclear(PlatformError):
+    """The connection failed while a message was passed on: the platform may have taken it."""
+
+
 class Refused(PlatformError):
     """The platform does not know the account, such as for a wrong token."""
 

@@ -1,0 +1,141 @@
+"""What Telegram's updates say."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from hermes_lab.gateway.platform import ChatType, Inbound, Judged, Sender
+
+if TYPE_CHECKING:
+    from telegram import Message, MessageEntity, MessageReactionUpdated, Update
+
+_CHAT_TYPES: dict[str, ChatType] = {"private": "dm", "group": "group", "supergroup": "group", "channel": "channel"}
+# The first that a message has counts: an animation is a document, too.
+_KINDS = {
+    "photo": "a photo",
+    "sticker": "a sticker",
+    "voice": "a voice message",
+    "video": "a video",
+    "video_note": "a video message",
+    "audio": "an audio file",
+    "animation": "an animation",
+    "document": "a file",
+    "venue": "a place",
+    "location": "a location",
+    "contact": "a contact",
+    "poll": "a poll",
+    "dice": "a die",
+    "story": "a story",
+}
+_THUMBS = {"👍": True, "👎": False}
+
+
+class Reader:
+    """Reads what arrives for the bot of that id and username."""
+
+    def __init__(self, id: int, username: str) -> None:
+        self._id = id
+        self._me = f"@{username}".lower()
+        self._album: str | None = None
+
+    def event(self, update: "Update") -> Inbound | Judged | None:
+        """The event of an update; None for what is no message, such as a new member, or is meant for another bot."""
+        if update.message_reaction:
+            return _judged(str(update.update_id), update.message_reaction)
+        if (message := update.message) is None or (said := self._said(message)) is None:
+            return None
+        return Inbound(
+            update=str(update.update_id),
+            chat=str(message.chat.id),
+            chat_type=_CHAT_TYPES[message.chat.type],
+            # A chain of replies has such an id, too.
+            thread=str(message.message_thread_id) if message.is_topic_message else "",
+            sender=_sender(message),
+            text=said.text,
+            addressed=said.addressed or message.chat.type == "private",
+            at=message.date.timestamp(),
+            message=str(message.message_id),
+        )
+
+    def _said(self, message: "Message") -> "_Said | None":
+        written = message.text or message.caption or ""
+        kind = next((words for field, words in _KINDS.items() if getattr(message, field)), "")
+        first = message.media_group_id is None or message.media_group_id != self._album
+        self._album = message.media_group_id
+        if not written and not (kind and first):
+            return None
+        said = self._read(written, message.entities or message.caption_entities)
+        if said.foreign and not said.addressed:
+            return None
+        # In a topic, messages reply to the event that created it.
+        replied = None if (reply := message.reply_to_message) and reply.forum_topic_created else reply
+        to_me = bool(replied and replied.from_user and replied.from_user.id == self._id)
+        lines = [said.text] if said.text else []
+        if not said.text.startswith("/"):  # a command has its own line only
+            if not to_me and (quoted := _quoted(message, replied)):
+                lines.insert(0, "".join(f"> {line}\n" for line in quoted.splitlines()))
+            if kind:
+                lines.append(f"[{kind}: only text reaches you]")
+        return _Said("\n".join(lines), said.addressed or to_me)
+
+    def _read(self, text: str, entities: Sequence["MessageEntity"]) -> "_Said":
+        """The text without mentions of the bot."""
+        addressed = foreign = False
+        left = text
+        for entity in sorted(entities, key=lambda entity: entity.offset, reverse=True):
+            start, end = _index(text, entity.offset), _index(text, entity.offset + entity.length)
+            name, at, bot = text[start:end].partition("@")
+            to_me = f"{at}{bot}".lower() == self._me
+            if entity.type == "bot_command" and not text[:start].strip():
+                addressed, foreign = addressed or not at, bool(at) and not to_me
+            if to_me and entity.type in ("mention", "bot_command"):
+                addressed = True
+                left = _without(left, start + len(name), end)
+        return _Said(left.strip() or text, addressed, foreign)
+
+
+class _Said(NamedTuple):
+    """`addressed`: to this bot. `foreign`: a command to another bot."""
+
+    text: str
+    addressed: bool
+    foreign: bool = False
+
+
+def _index(text: str, units: int) -> int:
+    """The index of the character before which there are so many UTF-16 units."""
+    return len(text.encode("utf-16-le", "surrogatepass")[: 2 * units].decode("utf-16-le", "replace"))
+
+
+def _without(text: str, start: int, end: int) -> str:
+    before, after = text[:start], text[end:]
+    if not before.strip():
+        return before + after.lstrip(" ,:")
+    return before + (after[1:] if before[-1] == " " and after.startswith(" ") else after)
+
+
+def _quoted(message: "Message", replied: "Message | None") -> str:
+    if message.quote:  # a part, marked by hand, maybe of a message in another chat
+        return message.quote.text
+    return (replied.text or replied.caption or "") if replied else ""
+
+
+def _sender(message: "Message") -> Sender:
+    """Who wrote it. What a channel or an anonymous administrator writes has the id of a chat, which is no person's."""
+    if chat := message.sender_chat:
+        return Sender(str(chat.id), chat.title or "")
+    return Sender(str(message.from_user.id), message.from_user.full_name) if message.from_user else Sender("")
+
+
+def _judged(update: str, reaction: "MessageReactionUpdated") -> Judged | None:
+    """A thumb up or down, or one that was taken back."""
+    if reaction.user is None:  # anonymous
+        return None
+    before, now = (
+        [_THUMBS[emoji] for each in shown if (emoji := getattr(each, "emoji", "")) in _THUMBS]
+        for shown in (reaction.old_reaction, reaction.new_reaction)
+    )
+    if before == now:
+        return None
+    who = Sender(str(reaction.user.id), reaction.user.full_name)
+    good = now[-1] if now else None
+    return Judged(update, str(reaction.chat.id), "", who, str(reaction.message_id), good)

@@ -1,0 +1,409 @@
+"""A Bot API server on loopback, as strict as Telegram's.
+
+    async with TelegramApi() as api: ...                   # `base_url` is api.url, the token is TOKEN
+    python tests/fakes/telegram_api.py 8081                # as a program; `/control/...` is what the people do
+
+Its rules are those of https://core.telegram.org/bots/api and of Telegram's own server
+(https://github.com/tdlib/telegram-bot-api), with their error texts:
+
+- a token that is none gets 404, one of no bot 401, a method that does not exist 404;
+- getUpdates: an `offset` forgets the updates below it, all others are given again each time; one that is more than 10
+  beyond the newest counts as none; `limit` is 1 to 100 and `timeout` at most 50 s; `allowed_updates` holds for updates
+  that come later, and stays until it is given again. A second request ends the one that waits with 409;
+- a message needs text, at most 4,096 UTF-16 units of it, a chat that the bot knows, a thread and a message to reply to
+  that exist. 403 from who blocked the bot. A group that has become a supergroup names its new id;
+- a photo is a PNG or JPEG of at most 10 MB, with sides that are not too uneven; a file has at most 50 MB;
+- the names of commands are `[a-z0-9_]{1,32}`, their descriptions have 1 to 256 characters, and there are at most 100;
+- with `flood`, one message a second and chat, and 30 a second in all, else 429 with `retry_after`.
+
+It forgets nothing: `sent` holds every message that it took, `history` every update, `calls` each request. `faults` are
+done to the requests of a method, one each: "502" and "cut" before it is done, "cut after" when it was done. `rates` are
+their chances, and those of "duplicate" and "reorder" for answers to getUpdates, by `random`.
+"""
+
+import asyncio
+import json
+import random
+import re
+import struct
+import sys
+import time
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+TOKEN = "123456789:AAF-double_of_the_Bot_API_0123456789ab"
+USERNAME = "hermes_lab_bot"
+_DEFAULT = ("message", "edited_message", "channel_post", "callback_query", "my_chat_member")
+_ENTITIES = re.compile(r"(?<![\w/])/[A-Za-z0-9_]{1,64}(?:@[A-Za-z0-9_]{3,32})?|(?<!\w)@[A-Za-z0-9_]{4,32}")
+_COMMAND = re.compile(r"[a-z0-9_]{1,32}")
+
+
+class _Error(Exception):
+    def __init__(self, code: int, description: str, **parameters: int) -> None:
+        self.code, self.description, self.parameters = code, description, parameters
+
+
+class _Cut(Exception):
+    """Closes the connection."""
+
+
+class TelegramApi:
+    """See the module."""
+
+    def __init__(self, port: int = 0, flood: bool = False, token: str = TOKEN) -> None:
+        self.token, self.port, self.flood = token, port, flood
+        self.id = int(token.partition(":")[0])
+        self.sent: list[dict[str, Any]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.commands: list[dict[str, str]] = []
+        self.faults: dict[str, deque[str]] = defaultdict(deque)
+        self.rates: dict[str, float] = {}
+        self.random = random.Random(0)
+        self.next_update = 500_000_000
+        self.webhook = ""
+        self.history: list[dict[str, Any]] = []
+        self.messages: dict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
+        self._updates: dict[int, dict[str, Any]] = {}
+        self._again: list[dict[str, Any]] = []
+        self._allowed: tuple[str, ...] = _DEFAULT
+        self._poll: asyncio.Future[str] | None = None
+        self._chats: dict[int, dict[str, Any]] = {}
+        self._topics: dict[int, set[int]] = defaultdict(set)
+        self._shut: dict[int, str] = {}
+        self._moved: dict[int, int] = {}
+        self._last: dict[int, float] = {}
+        self._times: deque[float] = deque()
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        """What `base_url` is set to."""
+        return f"http://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> "TelegramApi":
+        app = web.Application(client_max_size=80 << 20)
+        app.router.add_route("*", "/bot{token}/{method}", self._call)
+        app.router.add_post("/control/{what}", self._control)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+        self.port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._wake("")
+        assert self._runner is not None
+        await self._runner.cleanup()
+
+    # What people do.
+
+    def group(self, id: int = -1001, title: str = "Lab", kind: str = "supergroup", **fields: Any) -> int:
+        """A group with the bot in it; `is_forum=True` has topics."""
+        self._chats[id] = {"id": id, "type": kind, "title": title, **fields}
+        return id
+
+    def topic(self, chat: int) -> int:
+        """A new topic of a forum."""
+        message = self._add(chat, {"forum_topic_created": {"name": "topic", "icon_color": 7322096}})
+        self._topics[chat].add(message["message_id"])
+        return int(message["message_id"])
+
+    def say(
+        self,
+        user: int,
+        text: str = "",
+        chat: int = 0,
+        *,
+        name: str = "Ann",
+        thread: int = 0,
+        reply: int = 0,
+        **more: Any,
+    ) -> int:
+        """A person writes, directly or in a group; `more` are further fields of the message. The id of the update."""
+        who = {"id": user, "is_bot": False, "first_name": name}
+        if not chat:
+            self._chats.setdefault(user, {"id": user, "type": "private", "first_name": name})
+            self._shut.pop(user, None)
+        fields: dict[str, Any] = {"from": who, **({"text": text, "entities": entities(text)} if text else {})}
+        if thread:
+            fields |= {"message_thread_id": thread, "is_topic_message": True}
+        if reply or thread:
+            fields["reply_to_message"] = self.messages[chat or user][reply or thread]
+        return self._push("message", self._add(chat or user, fields | more))
+
+    def react(self, user: int, message: int, *emoji: str, chat: int = 0, before: tuple[str, ...] = ()) -> int:
+        """A person changes the reaction to a message. The id of the update."""
+        old, new = ([{"type": "emoji", "emoji": each} for each in shown] for shown in (before, emoji))
+        who = {"id": user, "is_bot": False, "first_name": "Ann"}
+        place = {"chat": self._chats[chat or user], "message_id": message, "user": who, "date": int(time.time())}
+        return self._push("message_reaction", {**place, "old_reaction": old, "new_reaction": new})
+
+    def edit(self, chat: int, message: int, text: str) -> int:
+        """A message is edited."""
+        edited = {**self.messages[chat][message], "text": text, "edit_date": int(time.time())}
+        return self._push("edited_message", edited)
+
+    def shut(self, chat: int, why: str = "bot was blocked by the user") -> None:
+        """A person blocks the bot, or a group removes it."""
+        self._shut[chat] = why
+
+    def migrate(self, old: int, new: int) -> None:
+        """A group becomes a supergroup."""
+        self._chats[new] = {**self._chats[old], "id": new, "type": "supergroup"}
+        self._moved[old] = new
+
+    def repeat(self, update: int) -> None:
+        """An update is given once more, though it was forgotten."""
+        self._again += [each for each in self.history if each["update_id"] == update]
+        self._wake("updates")
+
+    @property
+    def waiting(self) -> list[int]:
+        """The ids of the updates that the bot has not forgotten."""
+        return sorted(self._updates)
+
+    def _add(self, chat: int, fields: Mapping[str, Any]) -> dict[str, Any]:
+        known = self.messages[chat]
+        message = {"message_id": len(known) + 1, "date": int(time.time()), "chat": self._chats[chat], **fields}
+        if reply := message.get("reply_to_message"):
+            message["reply_to_message"] = {name: reply[name] for name in reply if name != "reply_to_message"}
+        known[len(known) + 1] = message
+        return message
+
+    def _push(self, kind: str, payload: dict[str, Any]) -> int:
+        id = self.next_update
+        if kind in self._allowed:
+            self.next_update += 1
+            self._updates[id] = {"update_id": id, kind: payload}
+            self.history.append(self._updates[id])
+            self._wake("updates")
+        return id
+
+    def _wake(self, why: str) -> None:
+        if self._poll and not self._poll.done():
+            self._poll.set_result(why)
+
+    # What the bot does.
+
+    async def _call(self, request: web.Request) -> web.StreamResponse:
+        method = request.match_info["method"].lower()
+        data: dict[str, Any] = {**request.query}
+        if request.content_type == "application/json":
+            data |= await request.json()
+        else:
+            data |= await request.post()
+        try:
+            fault = self._fault(method)
+            if fault == "cut":
+                raise _Cut
+            if fault == "502":
+                return web.Response(status=502, text="<html><h1>502 Bad Gateway</h1></html>", content_type="text/html")
+            result = await self._done(request.match_info["token"], method, data)
+            if fault == "cut after":
+                raise _Cut
+            return web.json_response({"ok": True, "result": result})
+        except _Cut:
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        except _Error as error:
+            body: dict[str, Any] = {"ok": False, "error_code": error.code, "description": error.description}
+            if error.parameters:
+                body["parameters"] = error.parameters
+            return web.json_response(body, status=error.code)
+
+    def _fault(self, method: str) -> str:
+        if self.faults[method]:
+            return self.faults[method].popleft()
+        kinds = (kind for kind in ("502", "cut", "cut after") if self.random.random() < self.rates.get(kind, 0))
+        return next(kinds, "")
+
+    async def _done(self, token: str, method: str, data: dict[str, Any]) -> Any:
+        if not re.fullmatch(r"[1-9]\d*:[\w-]+", token):
+            raise _Error(404, "Not Found")
+        if token != self.token:
+            raise _Error(401, "Unauthorized")
+        self.calls.append((method, data))
+        if method == "getme":
+            return self._me
+        if method == "getupdates":
+            return await self._get_updates(data)
+        if method == "setwebhook":
+            self.webhook = str(data.get("url", ""))
+            return True
+        if method == "setmycommands":
+            return self._set_commands(json.loads(data.get("commands", "[]")))
+        if method in ("sendmessage", "sendphoto", "senddocument"):
+            return self._send(method, data)
+        raise _Error(404, "Not Found: method not found")
+
+    @property
+    def _me(self) -> dict[str, Any]:
+        return {"id": self.id, "is_bot": True, "first_name": "Hermes", "username": USERNAME, "can_join_groups": True}
+
+    async def _get_updates(self, data: Mapping[str, Any]) -> list[dict[str, Any]]:
+        if self.webhook:
+            raise _Error(
+                409,
+                "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the "
+                "webhook first",
+            )
+        offset = int(data.get("offset", 0))
+        limit = min(max(int(data.get("limit", 100)), 1), 100)
+        timeout = min(max(int(data.get("timeout", 0)), 0), 50)
+        if "allowed_updates" in data:
+            self._allowed = tuple(json.loads(data["allowed_updates"])) or _DEFAULT
+        if offset < 0:
+            kept = self.waiting[offset:]
+            self._updates = {id: each for id, each in self._updates.items() if id in kept}
+        elif offset <= self.next_update + 10:
+            self._updates = {id: each for id, each in self._updates.items() if id >= offset}
+        if timeout and not self._updates and not self._again:
+            self._wake("conflict")
+            poll = self._poll = asyncio.get_running_loop().create_future()
+            try:
+                woken = await asyncio.wait_for(poll, timeout)
+            except TimeoutError:
+                woken = ""
+            if woken == "conflict":
+                raise _Error(
+                    409,
+                    "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running",
+                )
+        again, self._again = self._again, []
+        found = again + [self._updates[id] for id in self.waiting]
+        if self.history and self.random.random() < self.rates.get("duplicate", 0):
+            found.append(self.random.choice(self.history))
+        if self.random.random() < self.rates.get("reorder", 0):
+            self.random.shuffle(found)
+        return found[:limit]
+
+    def _set_commands(self, commands: list[dict[str, str]]) -> bool:
+        if len(commands) > 100:
+            raise _Error(400, "Bad Request: BOT_COMMANDS_TOO_MUCH")
+        for each in commands:
+            if not _COMMAND.fullmatch(each["command"]):
+                raise _Error(400, "Bad Request: BOT_COMMAND_INVALID")
+            if not 1 <= len(each["description"]) <= 256:
+                raise _Error(400, "Bad Request: BOT_COMMAND_DESCRIPTION_INVALID")
+        self.commands = commands
+        return True
+
+    def _send(self, method: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        text = str(data.get("text", ""))
+        if method == "sendmessage" and not text:
+            raise _Error(400, "Bad Request: message text is empty")
+        chat = self._writable(str(data.get("chat_id", "")))
+        fields: dict[str, Any] = {"from": self._me}
+        if (thread := int(data.get("message_thread_id", 0))) and self._chats[chat].get("is_forum"):
+            if thread not in self._topics[chat]:
+                raise _Error(400, "Bad Request: message thread not found")
+            fields |= {"message_thread_id": thread, "is_topic_message": True}
+        reply = json.loads(data.get("reply_parameters", "{}"))
+        if reply and reply["message_id"] in self.messages[chat]:
+            fields["reply_to_message"] = self.messages[chat][reply["message_id"]]
+        elif reply and not reply.get("allow_sending_without_reply"):
+            raise _Error(400, "Bad Request: message to be replied not found")
+        if method == "sendmessage":
+            if not text.strip():
+                raise _Error(400, "Bad Request: text must be non-empty")
+            if len(text.encode("utf-16-le")) // 2 > 4096:
+                raise _Error(400, "Bad Request: message is too long")
+            fields["text"] = text
+        else:
+            fields |= _file(method.removeprefix("send"), data)
+        self._count(chat)
+        message = self._add(chat, fields)
+        self.sent.append(message)
+        return message
+
+    def _writable(self, given: str) -> int:
+        if not given:
+            raise _Error(400, "Bad Request: chat_id is empty")
+        chat = int(given) if re.fullmatch(r"-?\d+", given) else 0
+        if chat not in self._chats:
+            raise _Error(400, "Bad Request: chat not found")
+        if chat in self._moved:
+            why = "Bad Request: group chat was upgraded to a supergroup chat"
+            raise _Error(400, why, migrate_to_chat_id=self._moved[chat])
+        if chat in self._shut:
+            raise _Error(403, f"Forbidden: {self._shut[chat]}")
+        return chat
+
+    def _count(self, chat: int) -> None:
+        now = time.monotonic()
+        while self._times and now - self._times[0] >= 1:
+            self._times.popleft()
+        if self.flood and (now - self._last.get(chat, 0) < 1 or len(self._times) >= 30):
+            raise _Error(429, "Too Many Requests: retry after 1", retry_after=1)
+        self._last[chat] = now
+        self._times.append(now)
+
+    async def _control(self, request: web.Request) -> web.Response:
+        """`say`, `group`, `shut` with their arguments; `rates`; `sent` with `since`, an index."""
+        what, data = request.match_info["what"], await request.json()
+        if what == "sent":
+            shown = [self._shown(each) for each in self.sent[data.get("since", 0) :]]
+            return web.json_response({"sent": shown})
+        if what == "rates":
+            self.rates = data
+            return web.json_response({})
+        act = {"say": self.say, "group": self.group, "shut": self.shut}[what]
+        return web.json_response({"result": act(**data)})
+
+    @staticmethod
+    def _shown(message: Mapping[str, Any]) -> dict[str, Any]:
+        reply = message.get("reply_to_message", {}).get("message_id", 0)
+        return {"chat": message["chat"]["id"], "text": message.get("text", ""), "reply": reply}
+
+
+def entities(text: str) -> list[dict[str, Any]]:
+    """The commands and mentions of a text."""
+    return [
+        {
+            "type": "bot_command" if found[0].startswith("/") else "mention",
+            "offset": len(text[: found.start()].encode("utf-16-le")) // 2,
+            "length": len(found[0]),
+        }
+        for found in _ENTITIES.finditer(text)
+    ]
+
+
+def _file(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    given = data.get(kind)
+    if isinstance(given, str) and given.startswith("attach://"):
+        given = data.get(given.removeprefix("attach://"))
+    if not isinstance(given, web.FileField):
+        raise _Error(400, f"Bad Request: there is no {kind} in the request")
+    content = given.file.read()
+    shown = {"file_id": "f", "file_unique_id": "u", "file_size": len(content)}
+    if not content:
+        raise _Error(400, "Bad Request: file must be non-empty")
+    if len(content) > 50 << 20:
+        raise _Error(413, "Request Entity Too Large")
+    if kind == "document":
+        return {"document": {**shown, "file_name": given.filename}}
+    if len(content) > 10 << 20:
+        raise _Error(400, f"Bad Request: file of size {len(content)} bytes is too big for a photo")
+    if content.startswith(b"\x89PNG\r\n\x1a\n"):
+        width, height = struct.unpack(">II", content[16:24])
+    elif content.startswith(b"\xff\xd8\xff"):
+        width = height = 1
+    else:
+        raise _Error(400, "Bad Request: IMAGE_PROCESS_FAILED")
+    if width + height > 10_000 or max(width, height) > 20 * min(width, height):
+        raise _Error(400, "Bad Request: PHOTO_INVALID_DIMENSIONS")
+    return {"photo": [{**shown, "width": width, "height": height}]}
+
+
+async def _main(port: int) -> None:
+    async with TelegramApi(port) as api:
+        print(f"Bot API: {api.url}, token {TOKEN}", flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(int(sys.argv[1])))

@@ -1,0 +1,204 @@
+"""The agent on Telegram, from a person's message to the reply."""
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from fakes.telegram_api import TOKEN, TelegramApi
+from telegram_lab import OWNER, gateway, state, status, texts, until
+
+from hermes_lab.commands.registry import Registry
+from hermes_lab.gateway.access import approve
+from hermes_lab.gateway.store import GatewayStore
+from hermes_lab.sessions import SessionKey
+
+
+@pytest.fixture
+async def api(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TelegramApi]:
+    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
+    async with TelegramApi() as api:
+        yield api
+
+
+async def test_a_message_is_answered(tmp_path: Path, api: TelegramApi) -> None:
+    async with gateway(tmp_path, api):
+        api.say(OWNER, "hello")
+        await until(lambda: api.sent)
+    assert texts(api) == ["hello"]
+    assert "reply_to_message" not in api.sent[0]
+
+
+async def test_a_stranger_is_let_in_by_a_code(tmp_path: Path, api: TelegramApi) -> None:
+    async with gateway(tmp_path, api):
+        api.say(8, "one", name="Bob")
+        await until(lambda: api.sent)
+        _, code = texts(api)[0].split(" pair ")
+        platform, sender = approve(GatewayStore(tmp_path), code)
+        assert (platform, sender.id, sender.name) == ("telegram", "8", "Bob")
+        api.say(8, "two", name="Bob")
+        await until(lambda: len(api.sent) > 1)
+    assert texts(api)[1:] == ["two"]
+
+
+async def test_a_group_gets_answers_in_its_topics_to_those_who_may_write(tmp_path: Path, api: TelegramApi) -> None:
+    group = api.group(is_forum=True)
+    topic = api.topic(group)
+    async with gateway(tmp_path, api):
+        api.say(8, "@hermes_lab_bot let me in", group)
+        api.say(OWNER, "not for the bot", group)
+        api.say(OWNER, "@hermes_lab_bot two", group, thread=topic)
+        asked = len(api.messages[group])
+        await until(lambda: api.sent)
+    (sent,) = api.sent
+    assert sent["text"].endswith('name="Ann">two</from>')
+    assert (sent["message_thread_id"], sent["reply_to_message"]["message_id"]) == (topic, asked)
+
+
+async def test_messages_of_the_time_before_the_start_are_answered(tmp_path: Path, api: TelegramApi) -> None:
+    api.say(OWNER, "early")
+    async with gateway(tmp_path, api):
+        await until(lambda: api.sent)
+    assert texts(api) == ["early"]
+
+
+async def test_updates_that_come_twice_or_in_another_order_are_answered_once(tmp_path: Path, api: TelegramApi) -> None:
+    api.rates = {"duplicate": 1, "reorder": 1}
+    async with gateway(tmp_path, api):
+        for number in range(10):
+            api.say(OWNER, f"{number}")
+        await until(lambda: len(api.sent) >= 10)
+        api.repeat(api.history[0]["update_id"])
+        api.say(OWNER, "last")
+        await until(lambda: "last" in texts(api))
+    assert sorted(texts(api)) == [*map(str, range(10)), "last"]
+
+
+async def test_what_was_answered_is_not_answered_again_after_a_restart(tmp_path: Path, api: TelegramApi) -> None:
+    async with gateway(tmp_path, api):
+        first = api.say(OWNER, "one")
+        await until(lambda: api.sent and not api.waiting)
+    api.repeat(first)
+    async with gateway(tmp_path, api):
+        api.say(OWNER, "two")
+        await until(lambda: len(api.sent) > 1 and not api.waiting)
+    assert texts(api) == ["one", "two"]
+
+
+async def test_ids_of_updates_may_begin_anew(tmp_path: Path, api: TelegramApi) -> None:
+    async with gateway(tmp_path, api):
+        api.say(OWNER, "one")
+        await until(lambda: api.sent and not api.waiting)
+        api.next_update = 1000
+        api.say(OWNER, "two")
+        await until(lambda: len(api.sent) > 1 and not api.waiting)
+    assert texts(api) == ["one", "two"]
+
+
+async def test_a_long_message_comes_in_pieces_in_order(tmp_path: Path, api: TelegramApi) -> None:
+    group = api.group()
+    text = "\n".join(f"{number} {'😀' * 100}" for number in range(50))
+    async with gateway(tmp_path, api) as daemon:
+        await daemon.post("long", SessionKey("telegram", str(group), "", "group"), text)
+        await until(lambda: "".join(texts(api)) == text)
+    assert len(api.sent) == 3
+
+
+async def test_a_rate_limit_is_waited_for(tmp_path: Path, api: TelegramApi) -> None:
+    api.flood = True
+    async with gateway(tmp_path, api):
+        api.say(OWNER, "one")
+        api.say(OWNER, "two")
+        await until(lambda: len(api.sent) == 2)
+        assert texts(api) == ["one", "two"]
+        assert len([method for method, _ in api.calls if method == "sendmessage"]) == 3
+
+
+async def test_who_has_blocked_the_bot_holds_up_nobody(tmp_path: Path, api: TelegramApi) -> None:
+    api.say(8, "hello")
+    async with gateway(tmp_path, api) as daemon:
+        await until(lambda: api.sent)
+        api.shut(8)
+        await daemon.post("to 8", SessionKey("telegram", "8", "", "dm"), "lost")
+        api.say(OWNER, "one")
+        await until(lambda: "one" in texts(api))
+        await until(lambda: status(tmp_path)["outbox"].get("dead"))
+    assert "lost" not in texts(api)
+
+
+async def test_a_reply_that_was_cut_off_says_that_it_comes_again(tmp_path: Path, api: TelegramApi) -> None:
+    api.faults["sendmessage"] += ["cut after"]
+    async with gateway(tmp_path, api):
+        api.say(OWNER, "one")
+        await until(lambda: len(api.sent) == 2)
+    assert texts(api) == ["one", "one\n(sent again: it may have arrived before)"]
+
+
+async def test_a_reply_that_telegram_did_not_take_is_sent_as_it_is(tmp_path: Path, api: TelegramApi) -> None:
+    api.faults["sendmessage"] += ["502"]
+    async with gateway(tmp_path, api):
+        api.say(OWNER, "one")
+        await until(lambda: api.sent)
+    assert texts(api) == ["one"]
+
+
+async def test_it_connects_again_after_a_failure(tmp_path: Path, api: TelegramApi) -> None:
+    api.faults["getupdates"] += ["cut after"]
+    async with gateway(tmp_path, api):
+        api.say(OWNER, "one")
+        await until(lambda: api.sent)
+    assert texts(api) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("token", "why"),
+    [
+        ("", "TELEGRAM_BOT_TOKEN is not set: give the token that @BotFather gave you for the bot"),
+        (TOKEN[:-1] + "x", "Telegram does not know the token in TELEGRAM_BOT_TOKEN; @BotFather gives a new one"),
+        ("nonsense", "Telegram does not know the token in TELEGRAM_BOT_TOKEN; @BotFather gives a new one"),
+    ],
+)
+async def test_without_a_right_token_telegram_is_down_and_http_is_up(
+    tmp_path: Path, api: TelegramApi, monkeypatch: pytest.MonkeyPatch, token: str, why: str
+) -> None:
+    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", token)
+    monkeypatch.setenv("HERMES_HTTP_KEY", "key")
+    async with gateway(tmp_path, api, "telegram", "http"):
+        await until(lambda: state(tmp_path) == f"down: {why}")
+        await until(lambda: state(tmp_path, "http") == "up: ")
+
+
+async def test_another_process_that_polls_the_bot_is_named(tmp_path: Path, api: TelegramApi) -> None:
+    async with gateway(tmp_path / "one", api):
+        await until(lambda: state(tmp_path / "one") == "up: ")
+        async with gateway(tmp_path / "two", api):
+            await until(lambda: state(tmp_path / "one").startswith("down: another process polls this bot"))
+
+
+async def test_the_menu_has_every_command(tmp_path: Path, api: TelegramApi) -> None:
+    async with gateway(tmp_path, api):
+        await until(lambda: api.commands)
+        named = {each.name.replace("-", "_"): each.summary for each in Registry("gateway").commands}
+        assert {each["command"]: each["description"] for each in api.commands} == named
+        api.say(OWNER, "/reload_mcp")
+        await until(lambda: api.sent)
+    assert "no command" not in texts(api)[0]
+
+
+async def test_the_token_and_what_was_said_are_in_no_log(
+    tmp_path: Path, api: TelegramApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for name in ("httpx", "httpcore", "telegram", "telegram.Bot", "telegram.request"):
+        caplog.set_level(logging.DEBUG, name)
+    api.faults["getupdates"] += ["502"]
+    api.faults["sendmessage"] += ["cut after"]
+    async with gateway(tmp_path, api):
+        api.say(OWNER, "a private matter")
+        await until(lambda: len(api.sent) == 2)
+        api.token = "1:other"
+        api.say(OWNER, "another one")
+        await until(lambda: "does not know the token" in state(tmp_path))
+    assert "does not know the token" in caplog.text
+    assert TOKEN.partition(":")[2] not in caplog.text
+    assert "private" not in caplog.text
