@@ -58,6 +58,8 @@ class Gateway:
             working=anyio.CapacityLimiter(config.gateway.concurrency),
             outgoing=lambda name: self._outboxes[name].wake() if name in self._outboxes else None,
             cut=self._cut,
+            post=self.post,
+            home_chat=_home_chat(config, self._platforms),
             hints=lambda name: self._platforms[name].hint if name in self._platforms else "",
         )
 
@@ -220,6 +222,19 @@ class _OfPlatform:
     async def set_fact(self, name: str, value: str) -> None:
         """See `Services.set_fact`."""
         await self._store.call(self._store.set_fact, f"{self._name} {name}", value)
+
+
+def _home_chat(config: HomeConfig, platforms: Mapping[str, Platform]) -> SessionKey | None:
+    """That of `gateway.home`. Raises `ConfigError` if it is none, or if its platform is not run."""
+    if not config.gateway.home:
+        return None
+    try:
+        key = SessionKey.parse(config.gateway.home)
+    except ConfigError as error:
+        raise ConfigError(f"gateway.home: {error}") from None
+    if key.platform not in platforms:
+        raise ConfigError(f"gateway.home: {key}: gateway.platforms has no {key.platform}")
+    return key
 
 
 def _listed(config: HomeConfig) -> Mapping[str, Sequence[str]]:

@@ -28,9 +28,10 @@ State = Literal["waiting", "running", "done"]
 T = TypeVar("T")
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
+        # The keys of replies are made of these numbers, so that none may be given twice.
         """CREATE TABLE inbox (
-            number INTEGER PRIMARY KEY, platform TEXT NOT NULL, event TEXT NOT NULL, key TEXT NOT NULL DEFAULT '',
-            sender TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL, message TEXT NOT NULL, at REAL NOT NULL,
+            number INTEGER PRIMARY KEY AUTOINCREMENT, platform TEXT NOT NULL, event TEXT NOT NULL,
+            key TEXT NOT NULL DEFAULT '', sender TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL, message TEXT NOT NULL, at REAL NOT NULL,
             state TEXT NOT NULL, session TEXT NOT NULL DEFAULT '', length INTEGER NOT NULL DEFAULT 0,
             acted INTEGER NOT NULL DEFAULT 0, tries INTEGER NOT NULL DEFAULT 0, UNIQUE (platform, event)
         ) STRICT""",
@@ -121,7 +122,7 @@ class GatewayStore:
             done = db.execute(
                 "INSERT OR IGNORE INTO inbox (platform, event, key, sender, name, text, message, at, state)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting')",
-                (platform, inbound.update, str(key), *inbound.sender, inbound.text, inbound.message, inbound.at),
+                (platform, inbound.update, str(key), *inbound.sender, inbound.text, inbound.message, time.time()),
             )
             return _row(db, done.lastrowid) if done.rowcount else None
 
