@@ -54,7 +54,8 @@ class Outbox:
             files = tuple(map(Path, letter.files))
             text = f"{letter.text}\n{_AGAIN}" if again else letter.text
             message = Outbound(letter.key, letter.chat, letter.thread, text, letter.reply_to, files)
-            await store.call(store.sending, letter.number)
+            if not await store.call(store.sending, letter):
+                return
             try:
                 sent = await connection.send(message)
             except TryLater as error:

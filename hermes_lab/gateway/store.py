@@ -31,7 +31,8 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # The keys of replies are made of these numbers, so that none may be given twice.
         """CREATE TABLE inbox (
             number INTEGER PRIMARY KEY AUTOINCREMENT, platform TEXT NOT NULL, event TEXT NOT NULL,
-            key TEXT NOT NULL DEFAULT '', sender TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL, message TEXT NOT NULL, at REAL NOT NULL,
+            key TEXT NOT NULL DEFAULT '', sender TEXT NOT NULL,
+            name TEXT NOT NULL, text TEXT NOT NULL, message TEXT NOT NULL, at REAL NOT NULL,
             state TEXT NOT NULL, session TEXT NOT NULL DEFAULT '', length INTEGER NOT NULL DEFAULT 0,
             acted INTEGER NOT NULL DEFAULT 0, tries INTEGER NOT NULL DEFAULT 0, UNIQUE (platform, event)
         ) STRICT""",
@@ -183,10 +184,14 @@ class GatewayStore:
             )
             return [_as_letter(row) for row in rows]
 
-    def sending(self, number: int) -> None:
-        """Says that a message is being sent."""
+    def sending(self, letter: Letter) -> bool:
+        """Says that a message is being sent. False if it has changed since it was read."""
         with self._write() as db:
-            db.execute("UPDATE outbox SET state = 'sending', tries = tries + 1 WHERE number = ?", (number,))
+            done = db.execute(
+                "UPDATE outbox SET state = 'sending', tries = tries + 1 WHERE number = ? AND state = ? AND tries = ?",
+                (letter.number, "sending" if letter.doubtful else "pending", letter.tries),
+            )
+            return bool(done.rowcount)
 
     def sent(self, number: int, sent_id: str) -> None:
         """Says that a message was sent, under an id of the platform. Its text is deleted."""
