@@ -180,7 +180,7 @@ class Gateway:
 
     def _cut(self, name: str, text: str) -> Sequence[str]:
         platform = self._platforms.get(name)
-        return [piece.sent for piece in split(text, platform.limit)] if platform else [text]
+        return [each.sent for each in split(text, platform.limit) if not each.blank] if platform else [text]
 
     async def _beat(self) -> None:
         """Writes the status, and forgets what is old."""
