@@ -6,12 +6,13 @@ from pathlib import Path
 
 import anyio
 
-from hermes_lab.gateway.platform import Connection, Outbound, Platform, PlatformError, TryLater, Undeliverable
+from hermes_lab.gateway.platform import Connection, Outbound, Platform, PlatformError, TryLater, Undeliverable, Unsure
 from hermes_lab.gateway.store import GatewayStore, Ids, Letter
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 300.0
 _MOST_TRIES = 40
-_AGAIN = "(sent again after a restart)"
+_SEND_SECONDS = 20.0
+_AGAIN = "(sent again: an earlier attempt may have arrived)"
 _log = logging.getLogger("hermes_lab.gateway")
 
 
@@ -56,20 +57,29 @@ class Outbox:
             message = Outbound(letter.key, letter.chat, letter.thread, text, letter.reply_to, files)
             if not await store.call(store.sending, letter):
                 return
-            try:
-                sent = await connection.send(message)
-            except TryLater as error:
-                await store.call(store.later, letter.number, time.time() + error.seconds, str(error))
-            except PlatformError as error:
-                await self._failed(letter, error)
-            except Undeliverable as error:
-                _log.warning("a message to %s cannot be sent: %s", self._ids(letter.platform, letter.chat), error)
-                await store.call(store.dead, letter.number, str(error))
-            else:
-                await store.call(store.sent, letter.number, sent)
+            # The end of the daemon waits for the answer, so that nothing is sent twice.
+            with anyio.CancelScope(shield=True):
+                await self._attempt(connection, letter, message)
         finally:
             self._under_way.discard((letter.chat, letter.thread))
             self.wake()
+
+    async def _attempt(self, connection: Connection, letter: Letter, message: Outbound) -> None:
+        store = self._store
+        try:
+            with anyio.fail_after(_SEND_SECONDS):
+                sent = await connection.send(message)
+        except TryLater as error:
+            await store.call(store.later, letter.number, time.time() + error.seconds, str(error))
+        except PlatformError as error:
+            await self._failed(letter, error)
+        except TimeoutError:
+            await self._failed(letter, Unsure(f"no answer within {_SEND_SECONDS:g} s"))
+        except Undeliverable as error:
+            _log.warning("a message to %s cannot be sent: %s", self._ids(letter.platform, letter.chat), error)
+            await store.call(store.dead, letter.number, str(error))
+        else:
+            await store.call(store.sent, letter.number, sent)
 
     async def _failed(self, letter: Letter, error: PlatformError) -> None:
         store = self._store
@@ -77,4 +87,5 @@ class Outbox:
             await store.call(store.dead, letter.number, f"given up after {_MOST_TRIES} tries: {error}")
             return
         seconds = min(_FIRST_SECONDS * 2**letter.tries, _LONGEST_SECONDS)
-        await store.call(store.later, letter.number, time.time() + seconds, str(error))
+        unsure = isinstance(error, Unsure)
+        await store.call(store.later, letter.number, time.time() + seconds, str(error), doubtful=unsure)

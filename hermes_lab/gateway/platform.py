@@ -69,6 +69,10 @@ class PlatformError(Exception):
     """The platform cannot be reached, or fails; what was under way is tried again later."""
 
 
+class Unsure(PlatformError):
+    """The platform did not answer, and may have taken the message."""
+
+
 class TryLater(PlatformError):
     """The platform refuses for now: not before `seconds` have passed."""
 

@@ -79,7 +79,7 @@ class Row(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """A message in the outbox. `doubtful`: it was being sent when the daemon ended."""
+    """A message in the outbox. `doubtful`: an earlier attempt may have arrived."""
 
     number: int
     platform: str
@@ -198,11 +198,11 @@ class GatewayStore:
         with self._write() as db:
             db.execute("UPDATE outbox SET state = 'sent', text = '', sent_id = ? WHERE number = ?", (sent_id, number))
 
-    def later(self, number: int, not_before: float, why: str) -> None:
-        """Says that a message was not sent, and is tried again from a time on."""
+    def later(self, number: int, not_before: float, why: str, *, doubtful: bool = False) -> None:
+        """Says that a message was not sent, or only perhaps, and is tried again from a time on."""
         with self._write() as db:
-            values = (not_before, why, number)
-            db.execute("UPDATE outbox SET state = 'pending', not_before = ?, why = ? WHERE number = ?", values)
+            values = ("sending" if doubtful else "pending", not_before, why, number)
+            db.execute("UPDATE outbox SET state = ?, not_before = ?, why = ? WHERE number = ?", values)
 
     def dead(self, number: int, why: str) -> None:
         """Says that a message can never be sent."""
