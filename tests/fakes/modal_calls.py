@@ -1,5 +1,6 @@
 """The calls of the test double of Modal: what `modal_service` says is refused here."""
 
+import asyncio
 import base64
 import json
 import re
@@ -136,6 +137,7 @@ class Service(_servicer(api_grpc.ModalClientBase)):  # type: ignore[misc]
         request = await self._request(stream, "SandboxCreateV2")
         _refuse(request.definition.resources.gpu_config.gpu_type, Status.INVALID_ARGUMENT, "GPUs are not supported")
         made = await self._make(request, second=True)
+        await asyncio.sleep(self._double.answers_after)
         response = api.SandboxCreateV2Response(
             sandbox_id=made.id,
             task_id=made.task,
@@ -256,6 +258,8 @@ class Router(_servicer(router_grpc.TaskCommandRouterBase)):  # type: ignore[misc
         for source in request.secret_sources:
             _refuse(source.WhichOneof("source") == "secret_id", Status.NOT_FOUND, "Secret not found")
             environment |= dict(source.env.contents)
+        if self._double.without_python:
+            environment["PATH"] = "/nowhere"
         await container.run(request.exec_id, list(request.command_args), environment, request.workdir)
         await stream.send_message(router.TaskExecStartResponse())
 

@@ -1,4 +1,4 @@
-"""A test double of Modal, which needs an account: the service as `modal` 1.6.4 speaks with it, on a port of this machine.
+"""A test double of Modal, which needs an account: the service as `modal` 1.6.4 speaks with it, on a port here.
 
 Containers are processes here (`modal_container`), and images and GPUs are only names. What it refuses, and why:
 
@@ -69,6 +69,8 @@ class ModalDouble:
         self.volumes: dict[str, str] = {}
         self.folders: dict[str, Path] = {}
         self.most = 1000
+        self.answers_after = 0.0  # seconds from a new sandbox to the answer that tells of it
+        self.without_python = False
         self.failures: dict[str, GRPCError] = {}
         self.url = ""
         self.apps: dict[tuple[str, str], str] = {}
@@ -89,7 +91,16 @@ class ModalDouble:
         return [each for each in self.containers if each.result is None]
 
     def end(self, container: Container, status: Any) -> None:
-        self.call(container.end(status, 137))
+        self.call(container.end(status, 1))
+
+    def reset(self) -> None:
+        """Ends all containers, and forgets what was asked for and what was to fail."""
+        for container in self.living():
+            self.end(container, STATUS.GENERIC_STATUS_TERMINATED)
+        self.requests.clear()
+        self.containers.clear()
+        self.failures.clear()
+        self.most, self.answers_after, self.without_python = 1000, 0.0, False
 
     def cut_connections(self) -> None:
         """Cuts all connections to programs; new ones are accepted."""
