@@ -14,6 +14,8 @@ from pathlib import Path
 
 from platformdirs import user_state_dir
 
+from hermes_lab.errors import ConfigError
+
 
 class Lease:
     """A lease that this process holds. `name` is unique everywhere, and has letters, digits and `-` alone."""
@@ -31,15 +33,21 @@ class Lease:
 
 
 def take_lease(service: str, about: Mapping[str, str]) -> Lease:
-    """A new lease. `about` says where at the service its sandboxes are."""
+    """A new lease. `about` says where at the service its sandboxes are. Raises `ConfigError` if there is no place for
+    it."""
     folder = _folder(service)
-    folder.mkdir(0o700, parents=True, exist_ok=True)
     path = folder / uuid.uuid4().hex
     fresh = path.with_name(f".{path.name}")
-    lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    os.write(lock, json.dumps(dict(about)).encode())
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    fresh.rename(path)  # only now do others see it
+    try:
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.write(lock, json.dumps(dict(about)).encode())
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        fresh.rename(path)  # only now do others see it
+    except OSError as error:
+        raise ConfigError(
+            f"sandbox.backend: {folder}: {error.strerror}; set XDG_STATE_HOME to a folder that you can write to"
+        ) from None
     return Lease(path, lock)
 
 

@@ -134,7 +134,11 @@ class ModalMachine:
             app = await modal.App.lookup.aio(section.app, environment_name=environment, create_if_missing=True)
         about = {"app": section.app, "environment": section.environment}
         for dead in dead_leases(_SERVICE, about):
-            dead.close(left=not await _ended(app, dead))
+            left = True
+            try:
+                left = not await _ended(app, dead)
+            finally:
+                dead.close(left=left)
         with _errors("sandbox.image"):
             image = await modal.Image.from_registry(self._config.image).build.aio(app)
         volumes = {}
@@ -157,7 +161,7 @@ class ModalMachine:
         config, seconds = self._config, self._config.modal.max_seconds
         memory = max(config.memory_mb, _LEAST_MB)
         try:
-            with _errors("sandbox.gpu" if config.gpu else "sandbox"), anyio.fail_after(_CREATE_SECONDS):
+            with _errors("sandbox.gpu" if config.gpu else "sandbox"), anyio.move_on_after(_CREATE_SECONDS):
                 return await modal.Sandbox.create.aio(
                     *("sleep", str(seconds)),  # what the image would run may end at once
                     app=ready.app,
@@ -169,6 +173,7 @@ class ModalMachine:
                     block_network=True,
                     tags={**_TAGS, "lease": ready.lease.name},
                 )
+            raise SandboxError(f"sandbox: modal: no container within {_CREATE_SECONDS:g} seconds")
         except BaseException as error:
             # Unless Modal refused it, it may exist.
             self._left = self._left or not isinstance(error, ConfigError)
@@ -238,7 +243,5 @@ def _errors(field: str) -> Iterator[None]:
         raise SandboxError(f"sandbox: modal: {said(error)}") from None
     except (exception.InvalidError, exception.NotFoundError) as error:
         raise ConfigError(f"{field}: Modal refuses it: {said(error)}") from None
-    except TimeoutError:
-        raise SandboxError(f"sandbox: modal: no sandbox within {_CREATE_SECONDS:g} seconds") from None
     except Exception as error:  # also those of its transport
         raise SandboxError(f"sandbox: modal: {said(error)}") from None

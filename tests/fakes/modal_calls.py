@@ -298,6 +298,8 @@ class Router(_servicer(router_grpc.TaskCommandRouterBase)):  # type: ignore[misc
                     await program.news.wait()
                 data = bytes(program.said[number][offset : offset + (1 << 16)])
             if not data:
+                if self._double.abrupt:  # what is read from a container that ended is not promised
+                    self._container(stream, request.task_id)
                 return
             await stream.send_message(router.TaskExecStdioReadResponse(data=data))
             offset += len(data)

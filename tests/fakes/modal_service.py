@@ -71,6 +71,7 @@ class ModalDouble:
         self.most = 1000
         self.answers_after = 0.0  # seconds from a new sandbox to the answer that tells of it
         self.without_python = False
+        self.abrupt = False  # whether the streams of a container that ends break
         self.failures: dict[str, GRPCError] = {}
         self.url = ""
         self.apps: dict[tuple[str, str], str] = {}
@@ -80,6 +81,15 @@ class ModalDouble:
         self.router_url = ""
         self._folder = folder
         self._loop = asyncio.new_event_loop()
+
+    def environment(self) -> Mapping[str, str]:
+        """The variables of a client."""
+        return {
+            "MODAL_SERVER_URL": self.url,
+            "MODAL_TOKEN_ID": TOKEN[0],
+            "MODAL_TOKEN_SECRET": TOKEN[1],
+            "MODAL_CONFIG_PATH": "/nonexistent/modal.toml",
+        }
 
     def make_volume(self, name: str) -> Path:
         """The folder of a new volume."""
@@ -100,7 +110,7 @@ class ModalDouble:
         self.requests.clear()
         self.containers.clear()
         self.failures.clear()
-        self.most, self.answers_after, self.without_python = 1000, 0.0, False
+        self.most, self.answers_after, self.without_python, self.abrupt = 1000, 0.0, False, False
 
     def cut_connections(self) -> None:
         """Cuts all connections to programs; new ones are accepted."""
@@ -157,7 +167,7 @@ class ModalDouble:
 
 @contextmanager
 def running_modal() -> Iterator[ModalDouble]:
-    """Runs the double. The environment of its clients: `environment`."""
+    """Runs the double."""
     with tempfile.TemporaryDirectory(prefix="modal-") as folder:
         double = ModalDouble(Path(folder))
         thread = threading.Thread(target=double._loop.run_forever, name="modal double")
@@ -170,13 +180,3 @@ def running_modal() -> Iterator[ModalDouble]:
             double._loop.call_soon_threadsafe(double._loop.stop)
             thread.join()
             double._loop.close()
-
-
-def environment(double: ModalDouble) -> Mapping[str, str]:
-    """The variables of a client of the double."""
-    return {
-        "MODAL_SERVER_URL": double.url,
-        "MODAL_TOKEN_ID": TOKEN[0],
-        "MODAL_TOKEN_SECRET": TOKEN[1],
-        "MODAL_CONFIG_PATH": "/nonexistent/modal.toml",
-    }

@@ -2,7 +2,6 @@
 
 import pytest
 from conftest import Backend
-from modal_fixture import double, modal, service  # noqa: F401
 from test_beside import (  # noqa: F401
     test_a_fresh_command_stops_the_background_of_its_own_sandbox_alone,
     test_files_are_shared_and_directory_and_variables_are_not,
@@ -29,5 +28,5 @@ from hermes_lab.config.sandboxes import SandboxConfig
 
 
 @pytest.fixture
-def backend(modal: SandboxConfig) -> Backend:  # noqa: F811
+def backend(modal: SandboxConfig) -> Backend:
     return Backend("modal", modal)
