@@ -90,7 +90,7 @@ class ModalMachine:
                 self._ready = await self._prepare()
         sandbox = await self._create(self._ready)
         try:
-            with _errors("sandbox.backend"):
+            with _errors():
                 process = await sandbox.exec.aio(
                     *("/bin/sh", "-c", package().command("python3")),
                     env={"XDG_CACHE_HOME": "/tmp/.cache", "LANG": "C.UTF-8"},
@@ -225,8 +225,8 @@ def check_account() -> None:
 
 
 @contextmanager
-def _errors(field: str) -> Iterator[None]:
-    """Turns the SDK's errors into those of the lab; `field` is what Modal looks at."""
+def _errors(field: str = "") -> Iterator[None]:
+    """Turns the SDK's errors into those of the lab; `field` is what Modal looks at, if it is one."""
     from modal import exception
 
     try:
@@ -239,9 +239,8 @@ def _errors(field: str) -> Iterator[None]:
         ) from None
     except exception.ImageBuildError as error:
         raise ConfigError(f"{field}: {said(error)}") from None
-    except exception.ConflictError as error:
-        raise SandboxError(f"sandbox: modal: {said(error)}") from None
-    except (exception.InvalidError, exception.NotFoundError) as error:
-        raise ConfigError(f"{field}: Modal refuses it: {said(error)}") from None
     except Exception as error:  # also those of its transport
+        refused = isinstance(error, (exception.InvalidError, exception.NotFoundError))
+        if field and refused and not isinstance(error, exception.ConflictError):
+            raise ConfigError(f"{field}: Modal refuses it: {said(error)}") from None
         raise SandboxError(f"sandbox: modal: {said(error)}") from None

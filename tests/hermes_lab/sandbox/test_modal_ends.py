@@ -52,15 +52,28 @@ async def test_a_container_that_ends_in_a_command_strikes_its_sandbox_alone(
     assert len(modal_double.containers) == 2
 
 
+async def test_a_container_that_ends_before_it_is_used_is_an_error_of_the_service(
+    modal: SandboxConfig,
+    modal_double: ModalDouble,
+) -> None:
+    modal_double.failures["TaskExecStart"] = GRPCError(Status.NOT_FOUND, "Task not found")
+    with pytest.raises(SandboxError, match=r"^sandbox: modal: Task not found$"):
+        async with open_sandbox(modal):
+            pass
+    assert modal_double.living() == []
+
+
 async def test_a_lifetime_ends_at_the_service(
     modal: SandboxConfig,
     modal_double: ModalDouble,
 ) -> None:
     section = ModalConfig().model_copy(update={"max_seconds": 1})
-    async with open_sandbox(modal.model_copy(update={"modal": section})) as sandbox:
-        with pytest.raises(SandboxError, match="the connection was lost"):
+    with pytest.raises(SandboxError, match=r"^sandbox: modal: "):
+        async with open_sandbox(modal.model_copy(update={"modal": section})) as sandbox:
             await sandbox.exec("sleep 30")
-    assert modal_double.living() == []
+    (container,) = modal_double.containers
+    assert container.result is not None
+    assert container.result.status == STATUS.GENERIC_STATUS_TIMEOUT
 
 
 async def test_a_connection_that_is_cut_is_resumed_at_its_byte(
