@@ -73,7 +73,8 @@ class ModalMachine:
         self._ready: _Ready | None = None
         self._preparing = anyio.Lock()
         self._sandboxes: dict[Link, Any] = {}
-        self._left = False
+        self._left = False  # whether one could not be ended
+        self._unsure = False  # whether one may have been made without an answer
 
     async def acquire(self) -> Link:
         """See `Machine.acquire`. Raises `ConfigError` for what Modal refuses."""
@@ -121,8 +122,9 @@ class ModalMachine:
             return
         ready, self._ready = self._ready, None
         with anyio.CancelScope(shield=True):
-            self._left = self._left and not await _ended(ready.app, ready.lease)
-            ready.lease.close(left=self._left)
+            ended = not (self._left or self._unsure) or await _ended(ready.app, ready.lease)
+            ready.lease.close(left=self._unsure or not ended)  # the answer may still be on its way
+        self._left = self._unsure = False
 
     async def _prepare(self) -> _Ready:
         """Finds the app, the image and the volumes, and ends what dead harnesses left."""
@@ -175,8 +177,7 @@ class ModalMachine:
                 )
             raise SandboxError(f"sandbox: modal: no container within {_CREATE_SECONDS:g} seconds")
         except BaseException as error:
-            # Unless Modal refused it, it may exist.
-            self._left = self._left or not isinstance(error, ConfigError)
+            self._unsure = self._unsure or not isinstance(error, ConfigError)
             raise
 
     async def _end(self, sandbox: Any) -> None:

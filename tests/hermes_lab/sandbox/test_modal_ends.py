@@ -189,6 +189,7 @@ async def test_what_could_not_be_ended_is_ended_at_the_end_of_the_run_or_by_the_
 async def test_a_sandbox_whose_making_was_cancelled_is_ended_with_the_run(
     modal: SandboxConfig,
     modal_double: ModalDouble,
+    tmp_path: Path,
 ) -> None:
     async with open_sandboxes(modal) as opened:
         modal_double.answers_after = 30
@@ -197,3 +198,8 @@ async def test_a_sandbox_whose_making_was_cancelled_is_ended_with_the_run(
                 pass
         await processes.eventually(lambda: len(modal_double.living()) == 1)
     assert modal_double.living() == []
+    assert len(leases(tmp_path)) == 1  # if it had come later still, the next run would end it
+    modal_double.answers_after = 0
+    async with open_sandbox(modal):
+        pass
+    assert leases(tmp_path) == []
