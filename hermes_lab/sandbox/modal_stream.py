@@ -44,7 +44,7 @@ class ModalStream:
         except TimeoutError:
             self._broken = f"no answer within {_SEND_SECONDS:g} seconds"
         except Exception as error:  # the SDK's own, and those of its transport
-            self._broken = said(error)
+            self._broken = await self._ended() or said(error)
         if self._broken:
             raise OSError(self._broken)
 

@@ -13,11 +13,13 @@ from fakes import processes
 from fakes.modal_container import STATUS
 from fakes.modal_service import ModalDouble
 from grpclib import GRPCError, Status
-from modal_fixture import leases
+from modal import Sandbox
+from modal_fixture import leases, only
 
 from hermes_lab.config.sandboxes import ModalConfig, SandboxConfig
 from hermes_lab.errors import SandboxError
 from hermes_lab.sandbox import open_sandbox, open_sandboxes
+from hermes_lab.sandbox.modal_stream import ModalStream
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,20 @@ async def test_a_container_that_ends_in_a_command_strikes_its_sandbox_alone(
             await must_fail(struck.read, "x")  # it stays lost
         assert (await other.exec("echo still")).output == "still\n"
     assert len(modal_double.containers) == 2
+
+
+async def test_what_is_sent_to_a_container_that_has_ended_says_why_it_ended(
+    modal: SandboxConfig,
+    modal_double: ModalDouble,
+) -> None:
+    async with open_sandbox(modal):
+        container = only(modal_double)
+        sandbox = await Sandbox.from_id.aio(container.id)
+        stream = ModalStream(sandbox, await sandbox.exec.aio("cat", text=False), 3600)
+        await anyio.to_thread.run_sync(modal_double.end, container, STATUS.GENERIC_STATUS_TIMEOUT)
+        for _ in range(2):  # it stays broken
+            with pytest.raises(OSError, match="the container's time is over"):
+                await stream.send(b"x")
 
 
 async def test_a_container_that_ends_before_it_is_used_is_an_error_of_the_service(
