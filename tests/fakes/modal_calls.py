@@ -187,6 +187,17 @@ class Service(_servicer(api_grpc.ModalClientBase)):  # type: ignore[misc]
         task, found.looked = (found.task if found.looked else ""), True  # it is scheduled meanwhile
         await stream.send_message(api.SandboxGetTaskIdResponse(task_id=task))
 
+    async def SandboxGetTaskIdV2(self, stream: Any) -> None:
+        found = self._find((await self._request(stream, "SandboxGetTaskIdV2")).sandbox_id, second=True)
+        await stream.send_message(api.SandboxGetTaskIdResponse(task_id=found.task))
+
+    async def SandboxGetCommandRouterAccess(self, stream: Any) -> None:
+        id = (await self._request(stream, "SandboxGetCommandRouterAccess")).sandbox_id
+        found = self._find(id, second=True)
+        _refuse(found.result is not None, Status.FAILED_PRECONDITION, f"Sandbox {id} has ended")
+        access = self._access(found)
+        await stream.send_message(api.SandboxGetCommandRouterAccessResponse(url=access.url, jwt=access.jwt))
+
     async def TaskGetCommandRouterAccess(self, stream: Any) -> None:
         task = (await self._request(stream, "TaskGetCommandRouterAccess")).task_id
         found = [each for each in self._double.living() if each.task == task and not each.second]
