@@ -66,6 +66,11 @@ class Terminal:
         del what
         yield
 
+    @property
+    def send(self) -> None:
+        """See `Surface.send`: there is no chat platform."""
+        return
+
     def note(self, text: str) -> None:
         """See `Surface.note`."""
         typer.secho(printable(text, keep="\n\t"), dim=True, err=True)

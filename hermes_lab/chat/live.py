@@ -328,6 +328,7 @@ class LiveChat:
             notes=views.notes,
             config=self.config.sandbox,
             ask=self.surface.ask,
+            send=self.surface.send,
             sessions=self.store,
             summarise=Summaries(),
             delegate=delegation,

@@ -54,6 +54,44 @@ class TelegramConfig(PlatformConfig):
     """The server of the Bot API. Your own Bot API server has another."""
 
 
+class MatrixConfig(PlatformConfig):
+    """Matrix, as a user of a homeserver."""
+
+    homeserver: str = ""
+    """The homeserver's address, such as `https://matrix.org`."""
+    user: str = ""
+    """The bot's user id, such as `@hermes:matrix.org`."""
+    password_env: str = "MATRIX_PASSWORD"  # noqa: S105
+    """The environment variable with its password."""
+
+
+class EmailConfig(PlatformConfig):
+    """E-mail: an IMAP inbox and an SMTP server. `allow` lists addresses."""
+
+    address: str = ""
+    """The agent's address, which its replies come from."""
+    user: str = ""
+    """The user to sign in as; empty: the address."""
+    password_env: str = "EMAIL_PASSWORD"  # noqa: S105
+    """The environment variable with the password of both servers."""
+    imap_host: str = ""
+    """The IMAP server."""
+    imap_port: Annotated[int, Field(ge=1, le=65535)] = 993
+    """Its port."""
+    smtp_host: str = ""
+    """The SMTP server."""
+    smtp_port: Annotated[int, Field(ge=1, le=65535)] = 465
+    """Its port."""
+    security: Literal["tls", "starttls", "none"] = "tls"
+    """How connections are encrypted. `none` is for servers on this machine."""
+    authenticated: Literal["dmarc", "any"] = "dmarc"
+    """Which mails count as their sender's. `dmarc`: those that the receiving server marks `dmarc=pass` in
+    `Authentication-Results`. `any`: all, though anybody can write any sender into a mail."""
+    authority: str = ""
+    """The name that the receiving server writes in `Authentication-Results`; other names there are not believed. Empty:
+    the domain of `imap_host`."""
+
+
 class GatewayConfig(Section):
     """The agent on chat platforms (`hermes-lab gateway run`)."""
 
@@ -80,6 +118,10 @@ class GatewayConfig(Section):
     """HTTP."""
     telegram: TelegramConfig = TelegramConfig()
     """Telegram."""
+    matrix: MatrixConfig = MatrixConfig()
+    """Matrix."""
+    email: EmailConfig = EmailConfig()
+    """E-mail."""
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Settings of platforms that other packages provide, by name."""
 

@@ -742,7 +742,7 @@ def _decisive_model(model: dict[str, Any]) -> dict[str, Any]:
 
 def _decisive_sandbox(sandbox: dict[str, Any]) -> dict[str, Any]:
     """Without where the machine or service is, and what is only required of it."""
-    rows = _without(sandbox, "require")
+    rows = _without(sandbox, "require", "modal")
     if ssh := sandbox.get("ssh"):
         rows["ssh"] = {"isolation": ssh["isolation"]}
     if daytona := sandbox.get("daytona"):

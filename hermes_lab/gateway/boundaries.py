@@ -168,7 +168,6 @@ def _joints(text: str) -> Iterator[int]:
         if "\U0001f1e6" <= character <= "\U0001f1ff":
             if position and flag == position - 1:
                 yield position
-                flag = -1
                 continue
             flag = position
         if not position:

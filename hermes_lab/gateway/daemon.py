@@ -58,6 +58,8 @@ class Gateway:
             working=anyio.CapacityLimiter(config.gateway.concurrency),
             outgoing=lambda name: self._outboxes[name].wake() if name in self._outboxes else None,
             cut=self._cut,
+            post=self.post,
+            home_chat=_home_chat(config, self._platforms),
             hints=lambda name: self._platforms[name].hint if name in self._platforms else "",
         )
 
@@ -179,7 +181,7 @@ class Gateway:
 
     def _cut(self, name: str, text: str) -> Sequence[str]:
         platform = self._platforms.get(name)
-        return [piece.sent for piece in split(text, platform.limit) if not piece.blank] if platform else [text]
+        return [each.sent for each in split(text, platform.limit) if not each.blank] if platform else [text]
 
     async def _beat(self) -> None:
         """Writes the status, and forgets what is old."""
@@ -221,6 +223,19 @@ class _OfPlatform:
     async def set_fact(self, name: str, value: str) -> None:
         """See `Services.set_fact`."""
         await self._store.call(self._store.set_fact, f"{self._name} {name}", value)
+
+
+def _home_chat(config: HomeConfig, platforms: Mapping[str, Platform]) -> SessionKey | None:
+    """That of `gateway.home`. Raises `ConfigError` if it is none, or if its platform is not run."""
+    if not config.gateway.home:
+        return None
+    try:
+        key = SessionKey.parse(config.gateway.home)
+    except ConfigError as error:
+        raise ConfigError(f"gateway.home: {error}") from None
+    if key.platform not in platforms:
+        raise ConfigError(f"gateway.home: {key}: gateway.platforms has no {key.platform}")
+    return key
 
 
 def _listed(config: HomeConfig) -> Mapping[str, Sequence[str]]:

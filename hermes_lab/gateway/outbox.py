@@ -5,15 +5,14 @@ import time
 from pathlib import Path
 
 import anyio
-import anyio.abc
 
-from hermes_lab.gateway.platform import Connection, Outbound, Platform, PlatformError, TryLater, Unclear, Undeliverable
+from hermes_lab.gateway.platform import Connection, Outbound, Platform, PlatformError, TryLater, Undeliverable, Unsure
 from hermes_lab.gateway.store import GatewayStore, Ids, Letter
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 300.0
 _MOST_TRIES = 40
-_FINISH_SECONDS = 10.0
-_AGAIN = "(sent again: it may have arrived before)"
+_SEND_SECONDS, _FILE_SECONDS = 20.0, 150.0
+_AGAIN = "(sent again: an earlier attempt may have arrived)"
 _log = logging.getLogger("hermes_lab.gateway")
 
 
@@ -25,77 +24,75 @@ class Outbox:
         self._platform = platform
         self._ids = ids
         self._changed = anyio.Event()
-        self._under_way: dict[tuple[str, str], anyio.CancelScope] = {}
+        self._under_way: set[tuple[str, str]] = set()
 
     def wake(self) -> None:
         """Says that there is something to send."""
         self._changed.set()
 
     async def send(self, connection: Connection) -> None:
-        """Sends until it is cancelled; what is being sent then has a few seconds to arrive. A chat that cannot be
-        reached delays no other."""
+        """Sends until it is cancelled. A chat that cannot be reached delays no other."""
         async with anyio.create_task_group() as group:
-            try:
-                while True:
-                    self._changed = anyio.Event()
-                    wait = await self._start(group, connection)
-                    with anyio.move_on_after(wait):
-                        await self._changed.wait()
-            finally:
-                for scope in self._under_way.values():
-                    scope.deadline = anyio.current_time() + _FINISH_SECONDS
+            while True:
+                self._changed = anyio.Event()
+                now, wait = time.time(), _LONGEST_SECONDS
+                for letter in await self._store.call(self._store.letters, self._platform.name):
+                    chat = (letter.chat, letter.thread)
+                    if chat in self._under_way:
+                        continue
+                    if letter.not_before > now:
+                        wait = min(wait, letter.not_before - now)
+                        continue
+                    self._under_way.add(chat)
+                    group.start_soon(self._one, connection, letter)
+                with anyio.move_on_after(wait):
+                    await self._changed.wait()
 
-    async def _start(self, group: anyio.abc.TaskGroup, connection: Connection) -> float:
-        """Starts to send what is due. Returns how long nothing else is, in seconds."""
-        now, wait = time.time(), _LONGEST_SECONDS
-        for letter in await self._store.call(self._store.letters, self._platform.name):
-            chat = (letter.chat, letter.thread)
-            if chat in self._under_way:
-                continue
-            if letter.not_before > now:
-                wait = min(wait, letter.not_before - now)
-                continue
-            scope = self._under_way[chat] = anyio.CancelScope(shield=True)
-            group.start_soon(self._one, connection, letter, scope)
-        return wait
-
-    async def _one(self, connection: Connection, letter: Letter, scope: anyio.CancelScope) -> None:
-        store = self._store
+    async def _one(self, connection: Connection, letter: Letter) -> None:
         try:
-            with scope:
-                message = self._message(letter)
-                await store.call(store.sending, letter.number)
-                try:
-                    sent = await connection.send(message)
-                except TryLater as error:
-                    await self._later(letter, error, error.seconds)
-                except PlatformError as error:
-                    await self._failed(letter, error)
-                except Undeliverable as error:
-                    _log.warning("a message to %s cannot be sent: %s", self._ids(letter.platform, letter.chat), error)
-                    await store.call(store.dead, letter.number, str(error))
-                else:
-                    await store.call(store.sent, letter.number, sent)
+            # The end of the daemon waits for the answer, so that nothing is sent twice.
+            with anyio.CancelScope(shield=True):
+                if await self._store.call(self._store.sending, letter):
+                    await self._attempt(connection, letter)
         finally:
-            del self._under_way[letter.chat, letter.thread]
+            self._under_way.discard((letter.chat, letter.thread))
             self.wake()
 
+    async def _attempt(self, connection: Connection, letter: Letter) -> None:
+        store, message = self._store, self._message(letter)
+        seconds = _FILE_SECONDS if letter.files else _SEND_SECONDS
+        try:
+            with anyio.fail_after(seconds):
+                sent = await connection.send(message)
+        except TryLater as error:
+            await self._later(letter, error, error.seconds)
+        except PlatformError as error:
+            await self._failed(letter, error)
+        except TimeoutError:
+            await self._failed(letter, Unsure(f"no answer within {seconds:g} s"))
+        except Undeliverable as error:
+            _log.warning("a message to %s cannot be sent: %s", self._ids(letter.platform, letter.chat), error)
+            await store.call(store.dead, letter.number, str(error))
+        else:
+            await store.call(store.sent, letter.number, sent)
+
     def _message(self, letter: Letter) -> Outbound:
+        """The message of a letter, marked if it comes again, where there is room."""
         again = letter.doubtful and not self._platform.idempotent
-        marked = f"{letter.text}\n{_AGAIN}"
+        marked = f"{letter.text}\n{_AGAIN}" if letter.text else _AGAIN
         limit = self._platform.limit
-        text = marked if again and letter.text and limit.measure(marked) <= limit.most else letter.text
+        text = marked if again and limit.measure(marked) <= limit.most else letter.text
         files = tuple(map(Path, letter.files))
         return Outbound(letter.key, letter.chat, letter.thread, text, letter.reply_to, files, letter.doubtful)
 
     async def _failed(self, letter: Letter, error: PlatformError) -> None:
-        store = self._store
         if letter.tries + 1 >= _MOST_TRIES:
-            await store.call(store.dead, letter.number, f"given up after {_MOST_TRIES} tries: {error}")
+            why = f"given up after {_MOST_TRIES} tries: {error}"
+            await self._store.call(self._store.dead, letter.number, why)
             return
-        seconds = min(_FIRST_SECONDS * 2**letter.tries, _LONGEST_SECONDS)
-        await self._later(letter, error, seconds)
+        await self._later(letter, error, min(_FIRST_SECONDS * 2**letter.tries, _LONGEST_SECONDS))
 
     async def _later(self, letter: Letter, error: PlatformError, seconds: float) -> None:
-        doubtful = letter.doubtful or isinstance(error, Unclear)
-        await self._store.call(self._store.later, letter.number, time.time() + seconds, str(error), doubtful)
+        # Once in doubt, it stays so: that the next attempt failed does not say that the first did.
+        doubtful = letter.doubtful or isinstance(error, Unsure)
+        await self._store.call(self._store.later, letter.number, time.time() + seconds, str(error), doubtful=doubtful)

@@ -27,9 +27,9 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     """A message that has arrived.
 
     `update` is the platform's id of the event: the same event has the same one, however often it is delivered. `chat`,
-    `chat_type` and `thread` say where it was written, by the platform's ids, `at` when (Unix seconds). In a group,
-    `addressed` says whether the bot is meant: named, answered, or given a command. `message` is the platform's id of
-    the message, to which replies and reactions refer.
+    `chat_type` and `thread` say where it was written, by the platform's ids. In a group, `addressed` says whether the
+    bot is meant: named, answered, or given a command. `message` is the platform's id of the message, to which replies
+    and reactions refer.
     """
 
     update: str
@@ -38,7 +38,6 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     chat_type: ChatType = "dm"
     thread: str = ""
-    at: float = 0.0
     addressed: bool = True
     message: str = ""
 
@@ -70,16 +69,16 @@ class PlatformError(Exception):
     """The platform cannot be reached, or fails; what was under way is tried again later."""
 
 
+class Unsure(PlatformError):
+    """The platform did not answer, and may have taken the message."""
+
+
 class TryLater(PlatformError):
     """The platform refuses for now: not before `seconds` have passed."""
 
     def __init__(self, seconds: float, why: str = "rate limit") -> None:
         super().__init__(f"{why}: try again in {seconds:g} s")
         self.seconds = seconds
-
-
-class Unclear(PlatformError):
-    """The connection failed while a message was passed on: the platform may have taken it."""
 
 
 class Refused(PlatformError):

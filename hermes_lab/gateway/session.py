@@ -3,7 +3,7 @@
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
@@ -49,6 +49,9 @@ class Shared:
     cut: Callable[[str, str], Sequence[str]]
     """Cuts a text into the messages of a platform."""
     hints: Callable[[str], str]
+    post: Callable[[str, SessionKey, str], Awaitable[None]]
+    """Sends a message, by a name of its own, to any chat."""
+    home_chat: SessionKey | None
 
 
 class SessionWorker:
@@ -60,8 +63,8 @@ class SessionWorker:
     def __init__(self, shared: Shared, key: SessionKey) -> None:
         self.key = key
         self._shared = shared
-        self._surface = PlatformSurface(shared.config.gateway.verbose, self._acts, self._ask)
-        self._answers = PlatformSurface("off", self._acts, self._ask)
+        self._surface = PlatformSurface(shared.config.gateway.verbose, self._acts, self._ask, self._send)
+        self._answers = PlatformSurface("off", self._acts, self._ask, self._send)
         self._arrived: deque[Row] = deque()
         self._came = anyio.Event()
         self._waiting: deque[tuple[Row, Typed]] = deque()
@@ -260,10 +263,7 @@ class SessionWorker:
 
     async def say(self, name: str, text: str) -> None:
         """Sends a message of its own; one of a name is sent once."""
-        shared = self._shared
-        pieces = [Piece(self.key, piece) for piece in shared.cut(self.key.platform, text)]
-        await shared.store.call(shared.store.post, name, pieces)
-        shared.outgoing(self.key.platform)
+        await self._shared.post(name, self.key, text)
 
     async def _watch(self, chat: LiveChat) -> None:
         """Tells when a background command has ended."""
@@ -291,6 +291,16 @@ class SessionWorker:
             return chosen((await self._question.wait()).strip(), choices)
         finally:
             self._question = None
+
+    async def _send(self, text: str, to: str) -> None:
+        """See `ToolContext.send`."""
+        name = f"sent {self.key} {time.time_ns()}"
+        if to == "chat":
+            await self.say(name, text)
+        elif self._shared.home_chat is None:
+            raise ToolError("there is no home channel (gateway.home); send it to the chat")
+        else:
+            await self._shared.post(name, self._shared.home_chat, text)
 
     def _acts(self) -> None:
         if self._row and not self._row.acted:

@@ -28,9 +28,11 @@ State = Literal["waiting", "running", "done"]
 T = TypeVar("T")
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
+        # The keys of replies are made of these numbers, so that none may be given twice.
         """CREATE TABLE inbox (
-            number INTEGER PRIMARY KEY, platform TEXT NOT NULL, event TEXT NOT NULL, key TEXT NOT NULL DEFAULT '',
-            sender TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL, message TEXT NOT NULL, at REAL NOT NULL,
+            number INTEGER PRIMARY KEY AUTOINCREMENT, platform TEXT NOT NULL, event TEXT NOT NULL,
+            key TEXT NOT NULL DEFAULT '', sender TEXT NOT NULL,
+            name TEXT NOT NULL, text TEXT NOT NULL, message TEXT NOT NULL, at REAL NOT NULL,
             state TEXT NOT NULL, session TEXT NOT NULL DEFAULT '', length INTEGER NOT NULL DEFAULT 0,
             acted INTEGER NOT NULL DEFAULT 0, tries INTEGER NOT NULL DEFAULT 0, UNIQUE (platform, event)
         ) STRICT""",
@@ -77,7 +79,7 @@ class Row(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """A message in the outbox. `doubtful`: an attempt was cut off, and may have succeeded."""
+    """A message in the outbox. `doubtful`: an earlier attempt may have arrived."""
 
     number: int
     platform: str
@@ -121,7 +123,7 @@ class GatewayStore:
             done = db.execute(
                 "INSERT OR IGNORE INTO inbox (platform, event, key, sender, name, text, message, at, state)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting')",
-                (platform, inbound.update, str(key), *inbound.sender, inbound.text, inbound.message, inbound.at),
+                (platform, inbound.update, str(key), *inbound.sender, inbound.text, inbound.message, time.time()),
             )
             return _row(db, done.lastrowid) if done.rowcount else None
 
@@ -182,18 +184,22 @@ class GatewayStore:
             )
             return [_as_letter(row) for row in rows]
 
-    def sending(self, number: int) -> None:
-        """Says that a message is being sent."""
+    def sending(self, letter: Letter) -> bool:
+        """Says that a message is being sent. False if it has changed since it was read."""
         with self._write() as db:
-            db.execute("UPDATE outbox SET state = 'sending', tries = tries + 1 WHERE number = ?", (number,))
+            done = db.execute(
+                "UPDATE outbox SET state = 'sending', tries = tries + 1 WHERE number = ? AND state = ? AND tries = ?",
+                (letter.number, "sending" if letter.doubtful else "pending", letter.tries),
+            )
+            return bool(done.rowcount)
 
     def sent(self, number: int, sent_id: str) -> None:
         """Says that a message was sent, under an id of the platform. Its text is deleted."""
         with self._write() as db:
             db.execute("UPDATE outbox SET state = 'sent', text = '', sent_id = ? WHERE number = ?", (sent_id, number))
 
-    def later(self, number: int, not_before: float, why: str, doubtful: bool = False) -> None:
-        """Says that a message was not sent, or that this is in doubt, and it is tried again from a time on."""
+    def later(self, number: int, not_before: float, why: str, *, doubtful: bool = False) -> None:
+        """Says that a message was not sent, or only perhaps, and is tried again from a time on."""
         with self._write() as db:
             values = ("sending" if doubtful else "pending", not_before, why, number)
             db.execute("UPDATE outbox SET state = ?, not_before = ?, why = ? WHERE number = ?", values)

@@ -10,27 +10,24 @@ from hermes_lab.config.home import Verbosity
 from hermes_lab.protocols import Delta
 from hermes_lab.sessions import Session
 from hermes_lab.text.clip import clip
-from hermes_lab.tools.registry import Ask
+from hermes_lab.tools.registry import Ask, Send
 from hermes_lab.types import ToolCall, ToolResult
 
 _CALL_CHARS = 200
 
 
 class PlatformSurface:
-    """See `hermes_lab.commands.talk.Display`. `acts` is called before a tool runs; `ask` asks the person."""
+    """See `hermes_lab.commands.talk.Display`. `acts` is called before a tool runs; `ask` asks the person, and `send`
+    sends a message of its own."""
 
-    def __init__(self, verbosity: Verbosity, acts: Callable[[], None], ask: Ask) -> None:
+    def __init__(self, verbosity: Verbosity, acts: Callable[[], None], ask: Ask, send: Send) -> None:
         self.verbosity: Verbosity = verbosity
         self.stream: Callable[[Delta], None] | None = None
+        self.ask = ask
+        self.send = send
         self._acts = acts
-        self._ask = ask
         self._texts: list[str] = []
         self._calls: list[str] = []
-
-    @property
-    def ask(self) -> Ask:
-        """See `Surface.ask`."""
-        return self._ask
 
     def taken(self) -> list[str]:
         """What was collected, and nothing is from now on."""

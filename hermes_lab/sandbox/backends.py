@@ -15,6 +15,7 @@ from hermes_lab.types import Root
 
 if TYPE_CHECKING:
     from hermes_lab.sandbox.daytona import DaytonaMachine
+    from hermes_lab.sandbox.modal import ModalMachine
     from hermes_lab.sandbox.ssh import SshMachine
 
 
@@ -52,6 +53,11 @@ def open_sandbox(config: SandboxConfig, extras: Extras = NOTHING_MORE, *, root: 
             from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
 
             return RemoteSandbox(config, ApptainerMachine(config), extras, root)
+        case "modal":
+            from hermes_lab.sandbox.modal import ModalMachine
+            from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
+
+            return RemoteSandbox(config, ModalMachine(config, keeps=False), extras, root)
         case "daytona":
             from hermes_lab.sandbox.daytona import DaytonaMachine
             from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
@@ -62,14 +68,14 @@ def open_sandbox(config: SandboxConfig, extras: Extras = NOTHING_MORE, *, root: 
 @asynccontextmanager
 async def open_sandboxes(config: SandboxConfig) -> AsyncIterator[Callable[..., Sandbox]]:
     """Yields what opens sandboxes as `open_sandbox` does. Those on another machine share one connection to it, and
-    those of a hosted service one client."""
-    if config.backend not in ("ssh", "daytona"):
+    those at a service one client."""
+    if config.backend not in ("ssh", "modal", "daytona"):
         yield partial(open_sandbox, config)
         return
     from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
 
     check_required(config)
-    machine = _machine(config)
+    machine = _shared_machine(config)
 
     def opened(extras: Extras = NOTHING_MORE, *, root: Root | None = None) -> Sandbox:
         return RemoteSandbox(config, machine, extras, root)
@@ -81,15 +87,18 @@ async def open_sandboxes(config: SandboxConfig) -> AsyncIterator[Callable[..., S
             await machine.aclose()
 
 
-def _machine(config: SandboxConfig) -> "SshMachine | DaytonaMachine":
-    """What sandboxes share."""
-    if config.backend == "daytona":
-        from hermes_lab.sandbox.daytona import DaytonaMachine
+def _shared_machine(config: SandboxConfig) -> "SshMachine | ModalMachine | DaytonaMachine":
+    if config.backend == "ssh":
+        from hermes_lab.sandbox.ssh import SshMachine
 
-        return DaytonaMachine(config)
-    from hermes_lab.sandbox.ssh import SshMachine
+        return SshMachine(config)
+    if config.backend == "modal":
+        from hermes_lab.sandbox.modal import ModalMachine
 
-    return SshMachine(config)
+        return ModalMachine(config)
+    from hermes_lab.sandbox.daytona import DaytonaMachine
+
+    return DaytonaMachine(config)
 
 
 def stricter(config: SandboxConfig, root: Root) -> SandboxConfig:
@@ -115,6 +124,10 @@ def unkept(config: SandboxConfig) -> Mapping[Promise, str]:
         from hermes_lab.sandbox.apptainer import UNKEPT as UNKEPT_IN_APPTAINER
 
         return UNKEPT_IN_APPTAINER
+    if config.backend == "modal":
+        from hermes_lab.sandbox.modal import UNKEPT as UNKEPT_AT_MODAL
+
+        return UNKEPT_AT_MODAL
     if config.backend == "daytona":
         from hermes_lab.sandbox.daytona import UNKEPT as UNKEPT_AT_DAYTONA
 

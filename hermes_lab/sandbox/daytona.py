@@ -18,13 +18,14 @@ from hermes_lab.config.sandboxes import Promise, SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.sandbox import daytona_pty
 from hermes_lab.sandbox.daytona_api import DaytonaApi, DaytonaError
-from hermes_lab.sandbox.leases import Lease, dead_leases
+from hermes_lab.sandbox.leases import Lease, dead_leases, take_lease
 from hermes_lab.sandbox.remote.link import Link
 from hermes_lab.sandbox.remote.package import package
 from hermes_lab.sandbox.volumes import Volume, named_volumes_of
 from hermes_lab.sandbox.workspace import WORKSPACE
 
 _log = logging.getLogger(__name__)
+_SERVICE = "daytona"
 LABEL = "hermes-lab"
 """The label of every sandbox of the lab."""
 LEASE_LABEL = "hermes-lab-lease"
@@ -107,7 +108,7 @@ class DaytonaMachine:
         """Closes the client."""
         await self._api.aclose()
         if self._lease is not None:
-            self._lease.close(keep=self._left)
+            self._lease.close(left=self._left)
             self._lease = None
 
     async def _opened(self) -> str:
@@ -117,10 +118,7 @@ class DaytonaMachine:
                 await self._check_key()
                 self._mounts = [await self._mount(volume) for volume in self._volumes]
                 await self._sweep()
-                try:
-                    self._lease = Lease(self._account)
-                except OSError as error:
-                    raise SandboxError(f"sandbox: {error.filename}: {error.strerror}") from None
+                self._lease = take_lease(_SERVICE, self._account)
             return self._lease.name
 
     async def _check_key(self) -> None:
@@ -151,14 +149,13 @@ class DaytonaMachine:
 
     async def _sweep(self) -> None:
         """Deletes the sandboxes of dead harnesses of this user on this machine."""
-        with dead_leases(self._account) as found:
-            for lease, file in found:
-                done = [
-                    await self._delete(str(each["id"]), sweeping=True)
-                    for each in await self._api.listed({LABEL: "sandbox", LEASE_LABEL: lease})
-                ]
-                if all(done):
-                    file.unlink(missing_ok=True)
+        for lease in dead_leases(_SERVICE, self._account):
+            left = True
+            try:
+                found = await self._api.listed({LABEL: "sandbox", LEASE_LABEL: lease.name})
+                left = not all([await self._delete(str(each["id"]), sweeping=True) for each in found])
+            finally:
+                lease.close(left=left)
 
     async def _created(self, name: str, lease: str) -> Mapping[str, Any]:
         """A sandbox that has started. Raises `SandboxError`."""
@@ -225,11 +222,11 @@ def _api(config: SandboxConfig) -> DaytonaApi:
     return DaytonaApi(settings.api_url, key)
 
 
-def _account(config: SandboxConfig) -> str:
-    """A name for the service and the key, which is not to be seen in it."""
+def _account(config: SandboxConfig) -> Mapping[str, str]:
+    """The service and a digest of the key."""
     settings = config.daytona
-    text = f"{settings.api_url}\n{os.environ.get(settings.api_key_env, '').strip()}"
-    return f"daytona-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    key = os.environ.get(settings.api_key_env, "").strip()
+    return {"url": settings.api_url, "key": hashlib.sha256(key.encode()).hexdigest()[:16]}
 
 
 def _made_of(config: SandboxConfig) -> Mapping[str, Any]:
@@ -267,10 +264,6 @@ def _volumes(config: SandboxConfig) -> Sequence[Volume]:
         if volume.read_only:
             raise ConfigError(
                 f"sandbox.volumes: {volume.source}:{volume.target}:ro: Daytona has no read-only volumes; remove :ro"
-            )
-        if not re.fullmatch(r"[\w.-]+", volume.source):
-            raise ConfigError(
-                f"sandbox.volumes: {volume.source}: with daytona give the name of a volume there, not a path"
             )
         if any(volume.target.is_relative_to(each) for each in _NOT_MOUNTED):
             raise ConfigError(f"sandbox.volumes: {volume.target}: Daytona mounts nothing there; choose another target")

@@ -1,56 +1,75 @@
-"""Leases: files by which a harness knows which of the harnesses of this machine are dead.
+"""Leases: which sandboxes at a service belong to a harness of this user that still lives.
 
-A hosted sandbox carries the name of its harness's lease. A lease is locked while its harness lives; one that is there
-and not locked belongs to a dead harness of this user on this machine, whose sandboxes may be ended. The sandboxes of
-harnesses elsewhere, which have no lease here, never are.
+Sandboxes at a service carry the name of a lease. A lease is a file that its harness keeps locked; the kernel unlocks it
+when the harness ends, however that came. The next harness finds the file unlocked, and ends what carries its name.
 """
 
 import fcntl
+import json
 import os
 import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-_SUFFIX = ".lease"
+from platformdirs import user_state_dir
 
-
-def _folder(service: str) -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(cache) / "hermes-lab" / "leases" / service
+from hermes_lab.errors import ConfigError
 
 
 class Lease:
-    """A lease of this process with `service`, a name for a service and an account there; for files, so no slashes."""
+    """A lease that this process holds. `name` is unique everywhere, and has letters, digits and `-` alone."""
 
-    def __init__(self, service: str) -> None:
-        self.name = uuid.uuid4().hex
-        folder = _folder(service)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path = folder / f"{self.name}{_SUFFIX}"
-        hidden = folder / f".{self.name}"
-        self._lock = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)  # before others see it; held until this process ends in any way
-        hidden.rename(self._path)
+    def __init__(self, path: Path, lock: int) -> None:
+        self.name = path.name
+        self._path = path
+        self._lock = lock
 
-    def close(self, *, keep: bool = False) -> None:
-        """Ends the lease. `keep`: leaves it to the next harness, since sandboxes may be left."""
-        if not keep:
+    def close(self, *, left: bool) -> None:
+        """Gives it up. With `left`, sandboxes may be left at the service, and the next harness ends them."""
+        if not left:
             self._path.unlink(missing_ok=True)
         os.close(self._lock)
 
 
-@contextmanager
-def dead_leases(service: str) -> Iterator[list[tuple[str, Path]]]:
-    """The leases of dead harnesses with `service`: each name, with the file to remove once its sandboxes are gone. No
-    other harness has them meanwhile."""
-    found = []
-    with ExitStack() as stack:
-        for path in sorted(_folder(service).glob(f"*{_SUFFIX}")):
-            with suppress(OSError):  # it is locked, or another harness has just removed it
-                lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-                stack.callback(os.close, lock)
+def take_lease(service: str, about: Mapping[str, str]) -> Lease:
+    """A new lease. `about` says where at the service its sandboxes are. Raises `ConfigError` if there is no place for
+    it."""
+    folder = _folder(service)
+    path = folder / uuid.uuid4().hex
+    fresh = path.with_name(f".{path.name}")
+    try:
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.write(lock, json.dumps(dict(about)).encode())
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        fresh.rename(path)  # only now do others see it
+    except OSError as error:
+        raise ConfigError(
+            f"sandbox.backend: {folder}: {error.strerror}; set XDG_STATE_HOME to a folder that you can write to"
+        ) from None
+    return Lease(path, lock)
+
+
+def dead_leases(service: str, about: Mapping[str, str]) -> Iterator[Lease]:
+    """The leases of the same `about` whose harness has ended, each held by this process from now on. Where locks do not
+    work, there are none."""
+    folder = _folder(service)
+    for name in sorted(os.listdir(folder)) if folder.is_dir() else ():  # noqa: PTH208
+        if name.startswith("."):
+            continue
+        with suppress(OSError):
+            lock = os.open(folder / name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if path.exists():
-                    found.append((path.name.removesuffix(_SUFFIX), path))
-        yield found
+                same = os.read(lock, 1 << 16) == json.dumps(dict(about)).encode()
+            except OSError:
+                same = False
+            if same:
+                yield Lease(folder / name, lock)
+            else:
+                os.close(lock)
+
+
+def _folder(service: str) -> Path:
+    return Path(user_state_dir("hermes-lab")) / "leases" / service

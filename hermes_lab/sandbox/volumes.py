@@ -13,7 +13,7 @@ _OWN = tuple(map(PurePosixPath, ("/proc", "/sys", "/dev", "/run/hermes-lab")))
 
 
 class Volume(NamedTuple):
-    """A volume: `source` is a folder of this machine, or the name of a volume of a hosted service."""
+    """A volume: `source` is a folder of this machine, or the name of a volume at a service."""
 
     source: str
     target: PurePosixPath
@@ -27,35 +27,32 @@ def volumes_of(config: SandboxConfig) -> Sequence[Volume]:
 
 
 def named_volumes_of(config: SandboxConfig) -> Sequence[Volume]:
-    """The configured volumes of a hosted service, by their names there. Raises `ConfigError` for one that is malformed
-    or hides what sandboxes need."""
-    return tuple(_parsed(text) for text in config.volumes)
+    """As `volumes_of`, for volumes that the backend's service has: whether one exists is not checked."""
+    return tuple(_volume(text, service=config.backend) for text in config.volumes)
 
 
-def _wrong(text: str, why: str) -> ConfigError:
-    return ConfigError(f"sandbox.volumes: {text}: {why}")
+def _volume(text: str, *, service: str = "") -> Volume:
+    def wrong(why: str) -> ConfigError:
+        return ConfigError(f"sandbox.volumes: {text}: {why}")
 
-
-def _parsed(text: str) -> Volume:
     parts = text.split(":")
     if len(parts) not in (2, 3) or not all(parts):
-        raise _wrong(text, "give SOURCE:TARGET or SOURCE:TARGET:ro")
+        raise wrong("give SOURCE:TARGET or SOURCE:TARGET:ro")
     mode = parts[2] if len(parts) == 3 else "rw"
     if mode not in ("ro", "rw"):
-        raise _wrong(text, f"{mode!r} is no mode; give ro or rw")
+        raise wrong(f"{mode!r} is no mode; give ro or rw")
     target = PurePosixPath(parts[1])
     if not target.is_absolute() or ".." in target.parts:
-        raise _wrong(text, f"{parts[1]} must be an absolute path in the sandbox")
+        raise wrong(f"{parts[1]} must be an absolute path in the sandbox")
     if target in _TAKEN or any(target.is_relative_to(each) for each in (*_OWN, WORKSPACE, SKILLS)):
-        raise _wrong(text, f"{target} is the sandbox's own; choose another target")
-    return Volume(parts[0], target, mode == "ro")
-
-
-def _volume(text: str) -> Volume:
-    volume = _parsed(text)
-    source = Path(volume.source).expanduser()
+        raise wrong(f"{target} is the sandbox's own; choose another target")
+    if service:
+        if "/" in parts[0] or parts[0].startswith("~"):
+            raise wrong(f"{parts[0]} must be the name of a volume at {service}, not a folder of this machine")
+        return Volume(parts[0], target, mode == "ro")
+    source = Path(parts[0]).expanduser()
     if not source.is_absolute():
-        raise _wrong(text, f"{volume.source} must be an absolute path of this machine, or begin with ~")
+        raise wrong(f"{parts[0]} must be an absolute path of this machine, or begin with ~")
     if not source.exists():
-        raise _wrong(text, f"{volume.source}: no such file or folder")
-    return volume._replace(source=str(source))
+        raise wrong(f"{parts[0]}: no such file or folder")
+    return Volume(str(source), target, mode == "ro")

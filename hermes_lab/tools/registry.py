@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Handler = Callable[..., Awaitable[dict[str, Any]]] | Callable[..., dict[str, Any]]
 Ask = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Asks the user a question, with optional choices, and returns the answer."""
+Send = Callable[[str, str], Awaitable[None]]
+"""Sends a text to `chat` or `home`. Raises `ToolError` if there is no such chat."""
 Delegate = Callable[[str, str, tuple[str, ...]], Awaitable[dict[str, Any]]]
 """Runs a child agent on a goal with a context and toolsets, and returns the result of the `delegate_task` tool."""
 Serves = Callable[["ToolContext", Collection[str]], bool]
@@ -44,7 +46,7 @@ class ToolContext:
     sessions, a user to ask, and child agents. `summarise` writes summaries of what tools find.
 
     `heal_attempts` is `skills.heal_attempts`, the retries of a compiled skill. `pages` are the web pages of a task that
-    has its own; for other tasks, `web` is the search provider.
+    has its own; for other tasks, `web` is the search provider. `send` sends messages to a chat platform.
     """
 
     sandbox: Sandbox
@@ -58,6 +60,7 @@ class ToolContext:
     heal_attempts: int = 3
     pages: tuple[Page, ...] = ()
     web: "WebProvider | None" = None
+    send: Send | None = None
     _state: dict[type, Any] = field(default_factory=dict)
 
     def state(self, kind: type[T]) -> T:

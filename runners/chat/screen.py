@@ -129,6 +129,11 @@ class Screen:
             self._answer = None
         return chosen(line, choices)
 
+    @property
+    def send(self) -> None:
+        """See `Surface.send`: there is no chat platform."""
+        return
+
     def note(self, text: str) -> None:
         """See `Surface.note`."""
         self._print(Text(printable(text, keep="\n\t"), style="dim"))

@@ -41,8 +41,8 @@ def register(app: typer.Typer) -> None:
         "run",
         help="Run the agent on the platforms of gateway.platforms, until Ctrl-C. Settings come from config.yaml of the "
         "Hermes home and from -c.\n\n"
-        "HERMES_HTTP_KEY=secret hermes-lab gateway run -c 'gateway.platforms=[http]' -c model.yaml\n\n"
-        "TELEGRAM_BOT_TOKEN=... hermes-lab gateway run -c 'gateway.platforms=[telegram]' -c model.yaml",
+        "HERMES_HTTP_KEY=secret hermes-lab gateway run -c 'gateway.platforms=\\[http]' -c model.yaml\n\n"
+        "TELEGRAM_BOT_TOKEN=... hermes-lab gateway run -c 'gateway.platforms=\\[telegram]' -c model.yaml",
     )(run)
     group.command(
         "status",

@@ -216,7 +216,7 @@ class HttpServer:
         if self._accept is None:
             raise _refusal(web.HTTPServiceUnavailable, "starting")
         sender = Sender(CLIENT)
-        await self._accept(Inbound(update=update, chat=chat, sender=sender, text=text, at=time.time(), message=message))
+        await self._accept(Inbound(update=update, chat=chat, sender=sender, text=text, message=message))
 
     def _check_key(self, request: "web.Request") -> None:
         from aiohttp import web

@@ -18,7 +18,7 @@ from hermes_lab.gateway.platform import (
     Refused,
     Services,
     TryLater,
-    Unclear,
+    Unsure,
     Undeliverable,
 )
 from hermes_lab.gateway.platforms.telegram_events import Reader
@@ -191,7 +191,7 @@ class TelegramBot:
             raise kind(f"Telegram refuses: {error.message}") from None
         except errors.TelegramError as error:
             why = f"Telegram: {error.message}".replace(self._bot.token, "TOKEN")
-            raise (Unclear(why) if sending and _may_have_arrived(error) else PlatformError(why)) from None
+            raise (Unsure(why) if sending and _may_have_arrived(error) else PlatformError(why)) from None
 
 
 PLATFORM = TelegramPlatform

@@ -52,7 +52,6 @@ class Reader:
             sender=_sender(message),
             text=said.text,
             addressed=said.addressed or message.chat.type == "private",
-            at=message.date.timestamp(),
             message=str(message.message_id),
         )
 

@@ -36,7 +36,12 @@ def start(home: Path) -> Start:
         *platforms: Platform, sources: tuple[str, ...] = (), allow: str = "[ann, bob]"
     ) -> AsyncIterator[Gateway]:
         options = ", ".join(f"{each.name}: {{allow: {allow}}}" for each in platforms)
-        chosen = (MODEL, f"gateway.options={{{options}}}", "agent.toolsets=[terminal,process,clarify]", *sources)
+        chosen = (
+            MODEL,
+            f"gateway.options={{{options}}}",
+            "agent.toolsets=[terminal,process,clarify,messages]",
+            *sources,
+        )
         gateway = Gateway(load_home_config(home, chosen), home, platforms)
         async with anyio.create_task_group() as group:
             group.start_soon(gateway.run)

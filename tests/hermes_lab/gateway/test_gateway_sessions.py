@@ -194,3 +194,16 @@ async def test_a_sandbox_that_dies_ends_its_turn_and_the_next_message_has_a_new_
         assert told
         await wire.say(call("echo alive"))
         assert "alive" in (await wire.replies(2))[1]
+
+
+async def test_the_agent_sends_messages_to_its_chat_and_the_home_channel_alone(start: Start, wire: Wire) -> None:
+    def send(**arguments: str) -> str:
+        return f"CALL send_message {json.dumps(arguments)}\n"
+
+    async with start(wire, sources=("gateway.home='wire:dm:owner'",)):
+        await wire.say(send(text="On it.") + send(text="Look at this.", to="home") + send(text="Spam", to="wire:dm:9"))
+        texts = await wire.replies(2)
+        assert texts[0] == "On it."
+        assert "Input should be 'chat' or 'home'" in texts[1] or "to" in texts[1]
+        assert await wire.replies(1, "owner") == ["Look at this."]
+        assert {each.chat for each in wire.sent} == {"1", "owner"}

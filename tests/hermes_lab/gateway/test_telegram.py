@@ -131,7 +131,7 @@ async def test_a_reply_that_was_cut_off_says_that_it_comes_again(tmp_path: Path,
     async with gateway(tmp_path, api):
         api.say(OWNER, "one")
         await until(lambda: len(api.sent) == 2)
-    assert texts(api) == ["one", "one\n(sent again: it may have arrived before)"]
+    assert texts(api) == ["one", "one\n(sent again: an earlier attempt may have arrived)"]
 
 
 async def test_a_reply_that_telegram_did_not_take_is_sent_as_it_is(tmp_path: Path, api: TelegramApi) -> None:

@@ -11,6 +11,7 @@ from docker_fixture import needed_config
 from fakes import processes
 from fakes.daytona import FakeDaytona
 from fakes.sshd import Sshd, running_sshd
+from modal_fixture import modal, modal_double, modal_service  # noqa: F401
 
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.protocols import Sandbox

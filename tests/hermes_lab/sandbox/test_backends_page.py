@@ -15,6 +15,7 @@ BACKENDS = {
     "bubblewrap": SandboxConfig(),
     "docker": SandboxConfig(backend="docker"),
     "apptainer": SandboxConfig(backend="apptainer"),
+    "modal": SandboxConfig(backend="modal"),
     "ssh": SandboxConfig(backend="ssh"),
     "ssh, `isolation: none`": SandboxConfig(backend="ssh", ssh=SshConfig(isolation="none")),
     "daytona": SandboxConfig(backend="daytona"),

@@ -145,7 +145,10 @@ async def test_a_snapshot_brings_its_own_resources(daytona: FakeDaytona) -> None
         ({"image": "~/images/python"}, r"such as python:3\.11-slim, or set sandbox\.daytona\.snapshot"),
         ({"gpu": "T4"}, r"sandbox\.gpu: 'T4': with daytona give any, or of these: H100, H200"),
         ({"gpu": "H100", "daytona": {"snapshot": "s"}}, r"the snapshot s decides on GPUs; remove sandbox\.gpu"),
-        ({"volumes": ["/tmp:/mnt/x"]}, r"sandbox\.volumes: /tmp: with daytona give the name of a volume"),
+        (
+            {"volumes": ["/tmp:/mnt/x"]},
+            r"/tmp:/mnt/x: /tmp must be the name of a volume at daytona, not a folder",
+        ),
         ({"volumes": ["data:/mnt/x:ro"]}, r"Daytona has no read-only volumes; remove :ro"),
         ({"volumes": ["data:/etc/x"]}, r"Daytona mounts nothing there"),
         ({"volumes": ["data:/app/data"]}, r"/app/data is the sandbox's own"),
