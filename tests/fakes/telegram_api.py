@@ -1,7 +1,7 @@
 """A Bot API server on loopback, as strict as Telegram's.
 
     async with TelegramApi() as api: ...                   # `base_url` is api.url, the token is TOKEN
-    python tests/fakes/telegram_api.py 8081                # as a program; `/control/...` is what the people do
+    PYTHONPATH=tests python -m fakes.telegram_api --port 8081     # as a program, to which `/control/...` belongs
 
 Its rules are those of https://core.telegram.org/bots/api and of Telegram's own server
 (https://github.com/tdlib/telegram-bot-api), with their error texts:
@@ -17,16 +17,28 @@ Its rules are those of https://core.telegram.org/bots/api and of Telegram's own 
 - with `flood`, one message a second and chat, and 30 a second in all, else 429 with `retry_after`.
 
 It forgets nothing: `sent` holds every message that it took, `history` every update, `calls` each request. `faults` are
-done to the requests of a method, one each: "502" and "cut" before it is done, "cut after" when it was done. `rates` are
-their chances, and those of "duplicate" and "reorder" for answers to getUpdates, by `random`.
+done to the requests of a method (in lower case), one each: "502", "429", "cut" and "hang" before it is done, "cut
+after" when it was done. `rates` are their chances, for all methods or as `sendmessage cut` for one, and those of
+"duplicate" and "reorder" for answers to getUpdates, by `random`.
+
+The program says its address in its first line. What people do, and what happens to the server, is posted to it as
+JSON, such as `curl -H 'Content-Type: application/json' -d '{"user": 7, "text": "hello"}' URL/control/say`:
+
+    say, react, edit, group, topic, shut, migrate, repeat     the methods of `Chats`, with their arguments
+    faults   {"sendmessage": ["cut after"]}       are added to those that are there
+    rates    {"duplicate": 0.1, "cut": 0.02}      replace those that are there
+    flood    {"on": true}
+    cut      {}                                   closes all connections
+    sent     {"since": 0}                         the messages from that index on
+    waiting  {}                                   the updates that the bot has not confirmed
 """
 
+import argparse
 import asyncio
 import json
 import random
 import re
 import struct
-import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Mapping
@@ -34,10 +46,10 @@ from typing import Any
 
 from aiohttp import web
 
+from fakes.telegram_chats import DEFAULT_UPDATES, Chats
+
 TOKEN = "123456789:AAF-double_of_the_Bot_API_0123456789ab"
 USERNAME = "hermes_lab_bot"
-_DEFAULT = ("message", "edited_message", "channel_post", "callback_query", "my_chat_member")
-_ENTITIES = re.compile(r"(?<![\w/])/[A-Za-z0-9_]{1,64}(?:@[A-Za-z0-9_]{3,32})?|(?<!\w)@[A-Za-z0-9_]{4,32}")
 _COMMAND = re.compile(r"[a-z0-9_]{1,32}")
 
 
@@ -50,10 +62,11 @@ class _Cut(Exception):
     """Closes the connection."""
 
 
-class TelegramApi:
+class TelegramApi(Chats):
     """See the module."""
 
-    def __init__(self, port: int = 0, flood: bool = False, token: str = TOKEN) -> None:
+    def __init__(self, port: int = 0, flood: bool = False, token: str = TOKEN, seed: int = 0) -> None:
+        super().__init__()
         self.token, self.port, self.flood = token, port, flood
         self.id = int(token.partition(":")[0])
         self.sent: list[dict[str, Any]] = []
@@ -61,21 +74,12 @@ class TelegramApi:
         self.commands: list[dict[str, str]] = []
         self.faults: dict[str, deque[str]] = defaultdict(deque)
         self.rates: dict[str, float] = {}
-        self.random = random.Random(0)
-        self.next_update = 500_000_000
+        self.random = random.Random(seed)
         self.webhook = ""
-        self.history: list[dict[str, Any]] = []
-        self.messages: dict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
-        self._updates: dict[int, dict[str, Any]] = {}
-        self._again: list[dict[str, Any]] = []
-        self._allowed: tuple[str, ...] = _DEFAULT
-        self._poll: asyncio.Future[str] | None = None
-        self._chats: dict[int, dict[str, Any]] = {}
-        self._topics: dict[int, set[int]] = defaultdict(set)
-        self._shut: dict[int, str] = {}
-        self._moved: dict[int, int] = {}
+        self.polled = False  # whether the bot has asked for updates
         self._last: dict[int, float] = {}
         self._times: deque[float] = deque()
+        self._open: set[asyncio.BaseTransport] = set()
         self._runner: web.AppRunner | None = None
 
     @property
@@ -98,98 +102,12 @@ class TelegramApi:
         assert self._runner is not None
         await self._runner.cleanup()
 
-    # What people do.
-
-    def group(self, id: int = -1001, title: str = "Lab", kind: str = "supergroup", **fields: Any) -> int:
-        """A group with the bot in it; `is_forum=True` has topics."""
-        self._chats[id] = {"id": id, "type": kind, "title": title, **fields}
-        return id
-
-    def topic(self, chat: int) -> int:
-        """A new topic of a forum."""
-        message = self._add(chat, {"forum_topic_created": {"name": "topic", "icon_color": 7322096}})
-        self._topics[chat].add(message["message_id"])
-        return int(message["message_id"])
-
-    def say(
-        self,
-        user: int,
-        text: str = "",
-        chat: int = 0,
-        *,
-        name: str = "Ann",
-        thread: int = 0,
-        reply: int = 0,
-        **more: Any,
-    ) -> int:
-        """A person writes, directly or in a group; `more` are further fields of the message. The id of the update."""
-        who = {"id": user, "is_bot": False, "first_name": name}
-        if not chat:
-            self._chats.setdefault(user, {"id": user, "type": "private", "first_name": name})
-            self._shut.pop(user, None)
-        fields: dict[str, Any] = {"from": who, **({"text": text, "entities": entities(text)} if text else {})}
-        if thread:
-            fields |= {"message_thread_id": thread, "is_topic_message": True}
-        if reply or thread:
-            fields["reply_to_message"] = self.messages[chat or user][reply or thread]
-        return self._push("message", self._add(chat or user, fields | more))
-
-    def react(self, user: int, message: int, *emoji: str, chat: int = 0, before: tuple[str, ...] = ()) -> int:
-        """A person changes the reaction to a message. The id of the update."""
-        old, new = ([{"type": "emoji", "emoji": each} for each in shown] for shown in (before, emoji))
-        who = {"id": user, "is_bot": False, "first_name": "Ann"}
-        place = {"chat": self._chats[chat or user], "message_id": message, "user": who, "date": int(time.time())}
-        return self._push("message_reaction", {**place, "old_reaction": old, "new_reaction": new})
-
-    def edit(self, chat: int, message: int, text: str) -> int:
-        """A message is edited."""
-        edited = {**self.messages[chat][message], "text": text, "edit_date": int(time.time())}
-        return self._push("edited_message", edited)
-
-    def shut(self, chat: int, why: str = "bot was blocked by the user") -> None:
-        """A person blocks the bot, or a group removes it."""
-        self._shut[chat] = why
-
-    def migrate(self, old: int, new: int) -> None:
-        """A group becomes a supergroup."""
-        self._chats[new] = {**self._chats[old], "id": new, "type": "supergroup"}
-        self._moved[old] = new
-
-    def repeat(self, update: int) -> None:
-        """An update is given once more, though it was forgotten."""
-        self._again += [each for each in self.history if each["update_id"] == update]
-        self._wake("updates")
-
-    @property
-    def waiting(self) -> list[int]:
-        """The ids of the updates that the bot has not forgotten."""
-        return sorted(self._updates)
-
-    def _add(self, chat: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-        known = self.messages[chat]
-        message = {"message_id": len(known) + 1, "date": int(time.time()), "chat": self._chats[chat], **fields}
-        if reply := message.get("reply_to_message"):
-            message["reply_to_message"] = {name: reply[name] for name in reply if name != "reply_to_message"}
-        known[len(known) + 1] = message
-        return message
-
-    def _push(self, kind: str, payload: dict[str, Any]) -> int:
-        id = self.next_update
-        if kind in self._allowed:
-            self.next_update += 1
-            self._updates[id] = {"update_id": id, kind: payload}
-            self.history.append(self._updates[id])
-            self._wake("updates")
-        return id
-
-    def _wake(self, why: str) -> None:
-        if self._poll and not self._poll.done():
-            self._poll.set_result(why)
-
     # What the bot does.
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         method = request.match_info["method"].lower()
+        assert request.transport is not None
+        self._open = {each for each in self._open if not each.is_closing()} | {request.transport}
         data: dict[str, Any] = {**request.query}
         if request.content_type == "application/json":
             data |= await request.json()
@@ -199,6 +117,10 @@ class TelegramApi:
             fault = self._fault(method)
             if fault == "cut":
                 raise _Cut
+            if fault == "429":
+                raise _Error(429, "Too Many Requests: retry after 1", retry_after=1)
+            if fault == "hang":
+                await asyncio.sleep(60)
             if fault == "502":
                 return web.Response(status=502, text="<html><h1>502 Bad Gateway</h1></html>", content_type="text/html")
             result = await self._done(request.match_info["token"], method, data)
@@ -206,8 +128,8 @@ class TelegramApi:
                 raise _Cut
             return web.json_response({"ok": True, "result": result})
         except _Cut:
-            assert request.transport is not None
-            request.transport.abort()
+            if request.transport:
+                request.transport.abort()
             return web.Response()
         except _Error as error:
             body: dict[str, Any] = {"ok": False, "error_code": error.code, "description": error.description}
@@ -218,8 +140,10 @@ class TelegramApi:
     def _fault(self, method: str) -> str:
         if self.faults[method]:
             return self.faults[method].popleft()
-        kinds = (kind for kind in ("502", "cut", "cut after") if self.random.random() < self.rates.get(kind, 0))
-        return next(kinds, "")
+        for kind in ("502", "429", "cut", "hang", "cut after"):
+            if self.random.random() < self.rates.get(f"{method} {kind}", self.rates.get(kind, 0)):
+                return kind
+        return ""
 
     async def _done(self, token: str, method: str, data: dict[str, Any]) -> Any:
         if not re.fullmatch(r"[1-9]\d*:[\w-]+", token):
@@ -255,7 +179,8 @@ class TelegramApi:
         limit = min(max(int(data.get("limit", 100)), 1), 100)
         timeout = min(max(int(data.get("timeout", 0)), 0), 50)
         if "allowed_updates" in data:
-            self._allowed = tuple(json.loads(data["allowed_updates"])) or _DEFAULT
+            self._allowed = tuple(json.loads(data["allowed_updates"])) or DEFAULT_UPDATES
+        self.polled = True
         if offset < 0:
             kept = self.waiting[offset:]
             self._updates = {id: each for id, each in self._updates.items() if id in kept}
@@ -274,12 +199,12 @@ class TelegramApi:
                     "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running",
                 )
         again, self._again = self._again, []
-        found = again + [self._updates[id] for id in self.waiting]
+        found = (again + [self._updates[id] for id in self.waiting])[:limit]
         if self.history and self.random.random() < self.rates.get("duplicate", 0):
             found.append(self.random.choice(self.history))
         if self.random.random() < self.rates.get("reorder", 0):
             self.random.shuffle(found)
-        return found[:limit]
+        return found
 
     def _set_commands(self, commands: list[dict[str, str]]) -> bool:
         if len(commands) > 100:
@@ -343,33 +268,41 @@ class TelegramApi:
         self._times.append(now)
 
     async def _control(self, request: web.Request) -> web.Response:
-        """`say`, `group`, `shut` with their arguments; `rates`; `sent` with `since`, an index."""
         what, data = request.match_info["what"], await request.json()
+        if what in ("say", "edit", "group", "topic", "shut", "migrate", "repeat"):
+            return web.json_response({"result": getattr(self, what)(**data)})
+        if what == "react":
+            return web.json_response(
+                {"result": self.react(data.pop("user"), data.pop("message"), *data.pop("emoji"), **data)}
+            )
         if what == "sent":
-            shown = [self._shown(each) for each in self.sent[data.get("since", 0) :]]
-            return web.json_response({"sent": shown})
+            return web.json_response({"sent": [_shown(each) for each in self.sent[data.get("since", 0) :]]})
+        if what == "waiting":
+            return web.json_response({"waiting": self.waiting})
         if what == "rates":
             self.rates = data
-            return web.json_response({})
-        act = {"say": self.say, "group": self.group, "shut": self.shut}[what]
-        return web.json_response({"result": act(**data)})
+        elif what == "flood":
+            self.flood = data["on"]
+        elif what == "faults":
+            for method, kinds in data.items():
+                self.faults[method.lower()].extend(kinds)
+        elif what == "cut":
+            for each in self._open:
+                each.abort()  # type: ignore[attr-defined]
+        else:
+            return web.json_response({"error": f"there is no /control/{what}"}, status=404)
+        return web.json_response({})
 
-    @staticmethod
-    def _shown(message: Mapping[str, Any]) -> dict[str, Any]:
-        reply = message.get("reply_to_message", {}).get("message_id", 0)
-        return {"chat": message["chat"]["id"], "text": message.get("text", ""), "reply": reply}
 
-
-def entities(text: str) -> list[dict[str, Any]]:
-    """The commands and mentions of a text."""
-    return [
-        {
-            "type": "bot_command" if found[0].startswith("/") else "mention",
-            "offset": len(text[: found.start()].encode("utf-16-le")) // 2,
-            "length": len(found[0]),
-        }
-        for found in _ENTITIES.finditer(text)
-    ]
+def _shown(message: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "chat": message["chat"]["id"],
+        "id": message["message_id"],
+        "thread": message.get("message_thread_id", 0),
+        "text": message.get("text", ""),
+        "file": message.get("document", {}).get("file_name", "") or ("photo" if "photo" in message else ""),
+        "reply": message.get("reply_to_message", {}).get("message_id", 0),
+    }
 
 
 def _file(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -399,11 +332,17 @@ def _file(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
     return {"photo": [{**shown, "width": width, "height": height}]}
 
 
-async def _main(port: int) -> None:
-    async with TelegramApi(port) as api:
-        print(f"Bot API: {api.url}, token {TOKEN}", flush=True)
+async def _main() -> None:
+    parser = argparse.ArgumentParser(description="A double of Telegram's Bot API.")
+    parser.add_argument("--port", type=int, default=0, help="the port; 0 (the default): any free one")
+    parser.add_argument("--token", default=TOKEN, help="the bot's token")
+    parser.add_argument("--flood", action="store_true", help="limit the rate of messages")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the faults that come by chance")
+    given = parser.parse_args()
+    async with TelegramApi(given.port, given.flood, given.token, given.seed) as api:
+        print(f"{api.url} {given.token}", flush=True)
         await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(int(sys.argv[1])))
+    asyncio.run(_main())

@@ -9,25 +9,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
 
 from hermes_lab.config.gateway import TelegramConfig
 from hermes_lab.gateway.platform import (
     Accept,
+    Inbound,
+    Judged,
     Outbound,
     PlatformError,
     Refused,
     Services,
     TryLater,
-    Unsure,
     Undeliverable,
+    Unsure,
 )
-from hermes_lab.gateway.platforms.telegram_events import Reader
+from hermes_lab.gateway.platforms.telegram_events import Moved, Reader
 from hermes_lab.gateway.split import Limit
 
 if TYPE_CHECKING:
     import telegram
 
 _POLL_SECONDS = 30  # the Bot API takes up to 50
+_MOST_FAILURES = 3
+_CONFLICT_SECONDS = 30.0
 _UPDATES = ("message", "message_reaction")
 _MOST_BYTES, _MOST_PHOTO_BYTES = 50 << 20, 10 << 20
 _COMMAND = re.compile(r"[a-z0-9_]{1,32}")
@@ -65,20 +70,18 @@ class TelegramPlatform:
         except ImportError:
             raise Refused("python-telegram-bot is missing; install it: pip install 'hermes-lab[telegram]'") from None
         _silence()
-        waits = {"connect_timeout": 10.0, "read_timeout": 30.0, "write_timeout": 30.0, "pool_timeout": 30.0}
+        waits = {"connect_timeout": 5.0, "read_timeout": 15.0, "write_timeout": 15.0, "pool_timeout": 5.0}
         bot = Bot(
             token,
             base_url=f"{self._config.base_url.rstrip('/')}/bot",
             request=HTTPXRequest(media_write_timeout=120.0, **waits),
             get_updates_request=HTTPXRequest(connection_pool_size=1, **waits),
         )
-        connection = TelegramBot(bot, variable)
+        connection = TelegramBot(bot, variable, services)
         try:
             with connection.failures():
                 await bot.initialize()
-            if not self._offered:
-                await connection.offer(services.commands)
-                self._offered = True
+            self._offered = self._offered or await connection.offer(services.commands)
             yield connection
         finally:
             with anyio.CancelScope(shield=True):
@@ -88,13 +91,14 @@ class TelegramPlatform:
 class TelegramBot:
     """See `Connection`. `variable` is that of the token, for messages."""
 
-    def __init__(self, bot: "telegram.Bot", variable: str) -> None:
+    def __init__(self, bot: "telegram.Bot", variable: str, services: Services) -> None:
         self._bot = bot
         self._variable = variable
-        self._sent: dict[str, list[str]] = {}
+        self._groups = _Groups(services)
+        self._sent: dict[str, dict[Path | None, str]] = {}
 
-    async def offer(self, commands: Sequence[tuple[str, str]]) -> None:
-        """Shows the commands in the bot's menu. Telegram allows no `-` in a name."""
+    async def offer(self, commands: Sequence[tuple[str, str]]) -> bool:
+        """Shows the commands in the bot's menu. Telegram allows no `-` in a name. False if it refuses."""
         from telegram import BotCommand
 
         named = [(name.lower().replace("-", "_"), summary[:_LONGEST_SUMMARY] or name) for name, summary in commands]
@@ -104,37 +108,64 @@ class TelegramBot:
                 await self._bot.set_my_commands(menu[:_MOST_COMMANDS])
         except (TryLater, Undeliverable) as error:
             _log.warning("telegram: the bot's menu was not set: %s", error)
+            return False
+        return True
 
     async def receive(self, accept: Accept) -> None:
         """See `Connection.receive`. Telegram keeps an update until one with a higher id is asked for."""
         reader = Reader(self._bot.id, self._bot.username)
         offset = None
         while True:
-            with self.failures():
-                updates = await self._bot.get_updates(offset, timeout=_POLL_SECONDS, allowed_updates=_UPDATES)
-            for update in updates:
-                if event := reader.event(update):
-                    await accept(event)
+            for update in await self._updates(offset):
+                try:
+                    event = reader.event(update)
+                except Exception as error:
+                    # It would come again for a day, and hold up all others.
+                    _log.error("telegram: an update cannot be read (%s), and is left out", type(error).__name__)
+                    event = None
+                if isinstance(event, Moved):
+                    await self._groups.move(event)
+                elif event:
+                    await accept(await self._groups.placed(event))
                 # Never the largest so far: after a quiet week ids may begin anywhere.
                 offset = update.update_id + 1
 
+    async def _updates(self, offset: int | None) -> list["telegram.Update"]:
+        """What has arrived, in order. One failure does not end the connection."""
+        failed = 0
+        while True:
+            try:
+                with self.failures():
+                    updates = await self._bot.get_updates(offset, timeout=_POLL_SECONDS, allowed_updates=_UPDATES)
+                return sorted(updates, key=lambda update: update.update_id)
+            except (Refused, TryLater):
+                raise
+            except PlatformError:
+                failed += 1
+                if failed == _MOST_FAILURES:
+                    raise
+                await anyio.sleep(failed)
+
     async def send(self, message: Outbound) -> str:
         """See `Connection.send`: the text, then each file, those of an earlier attempt left out."""
-        parts: list[str | Path] = [message.text] if message.text.strip() else []
+        parts: list[Path | None] = [None] if message.text.strip() else []
         parts += message.files
         if not parts:
             raise Undeliverable("Telegram shows no message without visible text")
-        sent = self._sent.setdefault(message.key, [])
+        chat = _number(await self._groups.now(message.chat), message.chat)
+        sent = self._sent.setdefault(message.key, {})
         try:
-            for part in parts[len(sent) :]:
-                sent.append(await self._part(message, _number(message.chat, message.chat), part))
+            for part in parts:
+                if part not in sent:
+                    sent[part] = await self._part(message, chat, part)
         except Undeliverable:
             del self._sent[message.key]
             raise
         del self._sent[message.key]
-        return sent[0]
+        return next(iter(sent.values()))
 
-    async def _part(self, message: Outbound, chat: int | str, part: str | Path) -> str:
+    async def _part(self, message: Outbound, chat: int | str, part: Path | None) -> str:
+        """Sends the text (None) or a file. The id of the message."""
         from telegram import LinkPreviewOptions, ReplyParameters
         from telegram.error import ChatMigrated
 
@@ -143,27 +174,24 @@ class TelegramBot:
             to["message_thread_id"] = _number(message.thread)
         if message.reply_to and str(chat).startswith("-"):
             to["reply_parameters"] = ReplyParameters(_number(message.reply_to), allow_sending_without_reply=True)
+        content = message.text if part is None else await _read(part)
         try:
             with self.failures(sending=True):
-                if isinstance(part, Path):
-                    return str((await self._file(to, part)).message_id)
-                preview = LinkPreviewOptions(is_disabled=True)
-                return str((await self._bot.send_message(text=part, link_preview_options=preview, **to)).message_id)
-        except ChatMigrated as moved:  # a group that has become a supergroup
-            return await self._part(message, moved.new_chat_id, part)
+                if isinstance(content, str):
+                    preview = LinkPreviewOptions(is_disabled=True)
+                    sent = await self._bot.send_message(text=content, link_preview_options=preview, **to)
+                else:
+                    sent = await self._file(content, to)
+                return str(sent.message_id)
+        except ChatMigrated as moved:
+            await self._groups.move(Moved(str(chat), str(moved.new_chat_id)))
+            # The new group has no message of the old one.
+            return await self._part(message._replace(reply_to=""), moved.new_chat_id, part)
 
-    async def _file(self, to: dict[str, Any], path: Path) -> "telegram.Message":
-        from telegram import InputFile
+    async def _file(self, file: "telegram.InputFile", to: dict[str, Any]) -> "telegram.Message":
         from telegram.error import BadRequest
 
-        try:
-            content = await anyio.Path(path).read_bytes()
-        except OSError as error:
-            raise Undeliverable(f"{path.name}: {error.strerror}") from None
-        if len(content) > _MOST_BYTES:
-            raise Undeliverable(f"{path.name}: Telegram takes files of up to {_MOST_BYTES >> 20} MB from a bot")
-        file = InputFile(content, filename=path.name)
-        if path.suffix.lower() in _PHOTOS and len(content) <= _MOST_PHOTO_BYTES:
+        if file.filename.lower().endswith(_PHOTOS) and len(file.input_file_content) <= _MOST_PHOTO_BYTES:
             try:
                 return await self._bot.send_photo(photo=file, **to)
             except BadRequest:  # a picture that is too wide, or none
@@ -182,7 +210,8 @@ class TelegramBot:
         except errors.InvalidToken:
             raise Refused(f"Telegram does not know the token in {self._variable}; @BotFather gives a new one") from None
         except errors.Conflict as error:
-            raise Refused(f"another process polls this bot, or it has a webhook: {error.message}") from None
+            why = f"another process polls this bot, or it has a webhook ({error.message})"
+            raise TryLater(_CONFLICT_SECONDS, why) from None
         except errors.RetryAfter as error:
             wait = error.retry_after
             raise TryLater(wait if isinstance(wait, int) else wait.total_seconds()) from None
@@ -192,6 +221,40 @@ class TelegramBot:
         except errors.TelegramError as error:
             why = f"Telegram: {error.message}".replace(self._bot.token, "TOKEN")
             raise (Unsure(why) if sending and _may_have_arrived(error) else PlatformError(why)) from None
+
+
+class _Groups:
+    """A group that becomes a supergroup gets another id. Here it keeps the first one, and so its session."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._known: dict[str, str] = {}
+
+    async def move(self, moved: Moved) -> None:
+        """Remembers it."""
+        first = await self._fact("first", moved.old)
+        for name, id in ((f"now {first}", moved.new), (f"first {moved.new}", first)):
+            await self._services.set_fact(name, id)
+            self._known[name] = id
+
+    async def placed(self, event: Inbound | Judged) -> Inbound | Judged:
+        """The event, in the chat with its first id."""
+        chat = await self._fact("first", event.chat)
+        if isinstance(event, Judged):
+            return event._replace(chat=chat)
+        return msgspec.structs.replace(event, chat=chat)
+
+    async def now(self, id: str) -> str:
+        """The id of the chat that had that id at first."""
+        return await self._fact("now", id)
+
+    async def _fact(self, what: str, id: str) -> str:
+        name = f"{what} {id}"
+        if not id.startswith("-"):
+            return id
+        if name not in self._known:
+            self._known[name] = await self._services.fact(name) or id
+        return self._known[name]
 
 
 PLATFORM = TelegramPlatform
@@ -204,6 +267,21 @@ def _number(id: str, otherwise: Any = None) -> Any:
     if otherwise is None:
         raise Undeliverable(f"{id!r} is no id of Telegram's")
     return otherwise
+
+
+async def _read(path: Path) -> "telegram.InputFile | str":
+    """A file, or a line that says why it is not sent."""
+    from telegram import InputFile
+
+    try:
+        content = await anyio.Path(path).read_bytes()
+    except OSError as error:
+        return f"({path.name} was to be attached: {error.strerror})"
+    if not content:
+        return f"({path.name} is empty)"
+    if len(content) > _MOST_BYTES:
+        return f"({path.name} is not attached: Telegram takes files of up to {_MOST_BYTES >> 20} MB from a bot)"
+    return InputFile(content, filename=path.name)
 
 
 def _may_have_arrived(error: Exception) -> bool:

@@ -1,5 +1,6 @@
 """What Telegram's updates say."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +27,15 @@ _KINDS = {
     "dice": "a die",
     "story": "a story",
 }
+_START = re.compile(r"/start(\s.*)?", re.DOTALL)  # what the button sends with which a person begins
 _THUMBS = {"👍": True, "👎": False}
+
+
+class Moved(NamedTuple):
+    """A group has become a supergroup, under another id."""
+
+    old: str
+    new: str
 
 
 class Reader:
@@ -37,11 +46,17 @@ class Reader:
         self._me = f"@{username}".lower()
         self._album: str | None = None
 
-    def event(self, update: "Update") -> Inbound | Judged | None:
-        """The event of an update; None for what is no message, such as a new member, or is meant for another bot."""
+    def event(self, update: "Update") -> Inbound | Judged | Moved | None:
+        """The event of an update; None for what is no message, such as a new member, or is from or for a bot."""
         if update.message_reaction:
             return _judged(str(update.update_id), update.message_reaction)
-        if (message := update.message) is None or (said := self._said(message)) is None:
+        if (message := update.message) is None:
+            return None
+        if message.migrate_to_chat_id:
+            return Moved(str(message.chat.id), str(message.migrate_to_chat_id))
+        if message.migrate_from_chat_id:
+            return Moved(str(message.migrate_from_chat_id), str(message.chat.id))
+        if _is_of_bot(message) or message.chat.type not in _CHAT_TYPES or (said := self._said(message)) is None:
             return None
         return Inbound(
             update=str(update.update_id),
@@ -89,7 +104,8 @@ class Reader:
             if to_me and entity.type in ("mention", "bot_command"):
                 addressed = True
                 left = _without(left, start + len(name), end)
-        return _Said(left.strip() or text, addressed, foreign)
+        left = left.strip() or text
+        return _Said("/help" if _START.fullmatch(left) else left, addressed, foreign)
 
 
 class _Said(NamedTuple):
@@ -118,6 +134,11 @@ def _quoted(message: "Message", replied: "Message | None") -> str:
     return (replied.text or replied.caption or "") if replied else ""
 
 
+def _is_of_bot(message: "Message") -> bool:
+    """Whether a bot wrote it. What is said in the name of a chat has one as its author, too."""
+    return bool(message.from_user and message.from_user.is_bot and not message.sender_chat)
+
+
 def _sender(message: "Message") -> Sender:
     """Who wrote it. What a channel or an anonymous administrator writes has the id of a chat, which is no person's."""
     if chat := message.sender_chat:
@@ -127,7 +148,7 @@ def _sender(message: "Message") -> Sender:
 
 def _judged(update: str, reaction: "MessageReactionUpdated") -> Judged | None:
     """A thumb up or down, or one that was taken back."""
-    if reaction.user is None:  # anonymous
+    if reaction.user is None or reaction.user.is_bot:  # none: anonymous
         return None
     before, now = (
         [_THUMBS[emoji] for each in shown if (emoji := getattr(each, "emoji", "")) in _THUMBS]

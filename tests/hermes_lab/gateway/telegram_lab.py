@@ -9,9 +9,13 @@ from typing import Any
 import anyio
 from fakes.telegram_api import TelegramApi
 
+from hermes_lab.config.gateway import TelegramConfig
 from hermes_lab.config.home import HomeConfig
 from hermes_lab.gateway.daemon import STATUS, Gateway
+from hermes_lab.gateway.platform import Inbound, Judged
 from hermes_lab.gateway.platforms import open_platform
+from hermes_lab.gateway.platforms.telegram import TelegramBot, TelegramPlatform
+from hermes_lab.sessions import SessionKey
 
 OWNER = 7
 
@@ -32,6 +36,46 @@ async def gateway(home: Path, api: TelegramApi, *platforms: str, **settings: Any
         group.start_soon(daemon.run)
         yield daemon
         group.cancel_scope.cancel()
+
+
+class Facts:
+    """What the platform is given (`Services`), in memory."""
+
+    commands = (("help", "Help"),)
+
+    def __init__(self) -> None:
+        self.facts: dict[str, str] = {}
+
+    async def fact(self, name: str) -> str:
+        return self.facts.get(name, "")
+
+    async def set_fact(self, name: str, value: str) -> None:
+        self.facts[name] = value
+
+    async def post(self, name: str, place: SessionKey, text: str) -> None:
+        raise AssertionError(name)
+
+
+@asynccontextmanager
+async def connected(api: TelegramApi, facts: Facts | None = None) -> AsyncIterator[TelegramBot]:
+    """The platform alone."""
+    async with TelegramPlatform(TelegramConfig(base_url=api.url)).connect(facts or Facts()) as bot:
+        yield bot
+
+
+async def heard(api: TelegramApi, facts: Facts | None = None) -> list[Inbound | Judged]:
+    """The events of all updates that wait."""
+    events: list[Inbound | Judged] = []
+    api.polled = False
+
+    async def accept(event: Inbound | Judged) -> None:
+        events.append(event)
+
+    async with connected(api, facts) as bot, anyio.create_task_group() as group:
+        group.start_soon(bot.receive, accept)
+        await until(lambda: api.polled and not api.waiting)
+        group.cancel_scope.cancel()
+    return events
 
 
 def status(home: Path) -> dict[str, Any]:

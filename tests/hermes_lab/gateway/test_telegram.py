@@ -11,12 +11,13 @@ from telegram_lab import OWNER, gateway, state, status, texts, until
 from hermes_lab.commands.registry import Registry
 from hermes_lab.gateway.access import approve
 from hermes_lab.gateway.store import GatewayStore
-from hermes_lab.sessions import SessionKey
+from hermes_lab.sessions import SessionKey, SessionStore
 
 
 @pytest.fixture
 async def api(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TelegramApi]:
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
+    monkeypatch.setattr("hermes_lab.gateway.daemon.HEARTBEAT_SECONDS", 0.05)
     async with TelegramApi() as api:
         yield api
 
@@ -62,16 +63,18 @@ async def test_messages_of_the_time_before_the_start_are_answered(tmp_path: Path
     assert texts(api) == ["early"]
 
 
-async def test_updates_that_come_twice_or_in_another_order_are_answered_once(tmp_path: Path, api: TelegramApi) -> None:
+async def test_updates_that_come_twice_or_in_another_order_are_answered_once_and_in_order(
+    tmp_path: Path, api: TelegramApi
+) -> None:
     api.rates = {"duplicate": 1, "reorder": 1}
+    for number in range(10):
+        api.say(OWNER, f"{number}")
     async with gateway(tmp_path, api):
-        for number in range(10):
-            api.say(OWNER, f"{number}")
         await until(lambda: len(api.sent) >= 10)
         api.repeat(api.history[0]["update_id"])
         api.say(OWNER, "last")
         await until(lambda: "last" in texts(api))
-    assert sorted(texts(api)) == [*map(str, range(10)), "last"]
+    assert texts(api) == [*map(str, range(10)), "last"]
 
 
 async def test_what_was_answered_is_not_answered_again_after_a_restart(tmp_path: Path, api: TelegramApi) -> None:
@@ -143,11 +146,32 @@ async def test_a_reply_that_telegram_did_not_take_is_sent_as_it_is(tmp_path: Pat
 
 
 async def test_it_connects_again_after_a_failure(tmp_path: Path, api: TelegramApi) -> None:
-    api.faults["getupdates"] += ["cut after"]
+    api.faults["getupdates"] += ["cut", "502", "cut"]
     async with gateway(tmp_path, api):
+        await until(lambda: state(tmp_path).startswith("down: Telegram: "))
         api.say(OWNER, "one")
         await until(lambda: api.sent)
     assert texts(api) == ["one"]
+
+
+async def test_one_failure_of_a_poll_is_no_disconnection(tmp_path: Path, api: TelegramApi) -> None:
+    api.say(OWNER, "one")
+    api.faults["getupdates"] += ["502"]
+    async with gateway(tmp_path, api):
+        await until(lambda: api.sent)
+    assert [method for method, _ in api.calls].count("getme") == 1
+
+
+async def test_it_goes_on_when_telegram_is_there_again(tmp_path: Path, api: TelegramApi) -> None:
+    async with gateway(tmp_path, api) as daemon:
+        await until(lambda: state(tmp_path) == "up: ")
+        await api.__aexit__()
+        await daemon.post("early", SessionKey("telegram", str(OWNER), "", "dm"), "to be sent later")
+        await until(lambda: state(tmp_path).startswith("down: "))
+        api.say(OWNER, "one")
+        await api.__aenter__()
+        await until(lambda: len(api.sent) == 2)
+    assert sorted(texts(api)) == ["one", "to be sent later"]
 
 
 @pytest.mark.parametrize(
@@ -183,6 +207,41 @@ async def test_the_menu_has_every_command(tmp_path: Path, api: TelegramApi) -> N
         api.say(OWNER, "/reload_mcp")
         await until(lambda: api.sent)
     assert "no command" not in texts(api)[0]
+
+
+async def test_start_is_answered_with_help(tmp_path: Path, api: TelegramApi) -> None:
+    async with gateway(tmp_path, api):
+        api.say(OWNER, "/help")
+        api.say(OWNER, "/start")
+        api.say(OWNER, "/start from_a_link")
+        await until(lambda: len(api.sent) == 3)
+    assert "/new" in texts(api)[0]
+    assert len(set(texts(api))) == 1
+
+
+async def test_edits_and_what_bots_write_are_no_turns(tmp_path: Path, api: TelegramApi) -> None:
+    bot = {"id": OWNER, "is_bot": True, "first_name": "Other"}
+    async with gateway(tmp_path, api):
+        api.say(OWNER, "one")
+        await until(lambda: api.sent)
+        api.edit(OWNER, 1, "one, edited")
+        api.say(OWNER, "from a bot", **{"from": bot})
+        api.say(OWNER, "two")
+        await until(lambda: len(api.sent) > 1)
+    assert texts(api) == ["one", "two"]
+
+
+async def test_a_group_that_becomes_a_supergroup_keeps_its_session(tmp_path: Path, api: TelegramApi) -> None:
+    group = api.group(-5, kind="group")
+    async with gateway(tmp_path, api):
+        api.say(OWNER, "@hermes_lab_bot one", group)
+        await until(lambda: api.sent)
+        api.migrate(group, -1005)
+        api.say(OWNER, "@hermes_lab_bot two", -1005)
+        await until(lambda: len(api.sent) > 1)
+    (session,) = SessionStore(tmp_path / "sessions.db").latest(10)
+    assert session.key == "telegram:group:-5"
+    assert [message["chat"]["id"] for message in api.sent] == [-5, -1005]
 
 
 async def test_the_token_and_what_was_said_are_in_no_log(
