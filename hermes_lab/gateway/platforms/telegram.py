@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import msgspec
 
 from hermes_lab.config.gateway import TelegramConfig
 from hermes_lab.gateway.platform import (
     Accept,
-    Inbound,
-    Judged,
     Outbound,
     PlatformError,
     Refused,
@@ -24,7 +21,7 @@ from hermes_lab.gateway.platform import (
     Undeliverable,
     Unsure,
 )
-from hermes_lab.gateway.platforms.telegram_events import Moved, Reader
+from hermes_lab.gateway.platforms.telegram_events import Groups, Moved, Reader, updates_request
 from hermes_lab.gateway.split import Limit
 
 if TYPE_CHECKING:
@@ -75,7 +72,7 @@ class TelegramPlatform:
             token,
             base_url=f"{self._config.base_url.rstrip('/')}/bot",
             request=HTTPXRequest(media_write_timeout=120.0, **waits),
-            get_updates_request=HTTPXRequest(connection_pool_size=1, **waits),
+            get_updates_request=updates_request(**waits),
         )
         connection = TelegramBot(bot, variable, services)
         try:
@@ -94,7 +91,7 @@ class TelegramBot:
     def __init__(self, bot: "telegram.Bot", variable: str, services: Services) -> None:
         self._bot = bot
         self._variable = variable
-        self._groups = _Groups(services)
+        self._groups = Groups(services)
         self._sent: dict[str, dict[Path | None, str]] = {}
 
     async def offer(self, commands: Sequence[tuple[str, str]]) -> bool:
@@ -117,12 +114,7 @@ class TelegramBot:
         offset = None
         while True:
             for update in await self._updates(offset):
-                try:
-                    event = reader.event(update)
-                except Exception as error:
-                    # It would come again for a day, and hold up all others.
-                    _log.error("telegram: an update cannot be read (%s), and is left out", type(error).__name__)
-                    event = None
+                event = reader.event(update)
                 if isinstance(event, Moved):
                     await self._groups.move(event)
                 elif event:
@@ -221,40 +213,6 @@ class TelegramBot:
         except errors.TelegramError as error:
             why = f"Telegram: {error.message}".replace(self._bot.token, "TOKEN")
             raise (Unsure(why) if sending and _may_have_arrived(error) else PlatformError(why)) from None
-
-
-class _Groups:
-    """A group that becomes a supergroup gets another id. Here it keeps the first one, and so its session."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._known: dict[str, str] = {}
-
-    async def move(self, moved: Moved) -> None:
-        """Remembers it."""
-        first = await self._fact("first", moved.old)
-        for name, id in ((f"now {first}", moved.new), (f"first {moved.new}", first)):
-            await self._services.set_fact(name, id)
-            self._known[name] = id
-
-    async def placed(self, event: Inbound | Judged) -> Inbound | Judged:
-        """The event, in the chat with its first id."""
-        chat = await self._fact("first", event.chat)
-        if isinstance(event, Judged):
-            return event._replace(chat=chat)
-        return msgspec.structs.replace(event, chat=chat)
-
-    async def now(self, id: str) -> str:
-        """The id of the chat that had that id at first."""
-        return await self._fact("now", id)
-
-    async def _fact(self, what: str, id: str) -> str:
-        name = f"{what} {id}"
-        if not id.startswith("-"):
-            return id
-        if name not in self._known:
-            self._known[name] = await self._services.fact(name) or id
-        return self._known[name]
 
 
 PLATFORM = TelegramPlatform

@@ -1,13 +1,17 @@
 """What Telegram's updates say."""
 
+import logging
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hermes_lab.gateway.platform import ChatType, Inbound, Judged, Sender
+import msgspec
+
+from hermes_lab.gateway.platform import ChatType, Inbound, Judged, Sender, Services
 
 if TYPE_CHECKING:
     from telegram import Message, MessageEntity, MessageReactionUpdated, Update
+    from telegram.request import HTTPXRequest
 
 _CHAT_TYPES: dict[str, ChatType] = {"private": "dm", "group": "group", "supergroup": "group", "channel": "channel"}
 # The first that a message has counts: an animation is a document, too.
@@ -29,6 +33,31 @@ _KINDS = {
 }
 _START = re.compile(r"/start(\s.*)?", re.DOTALL)  # what the button sends with which a person begins
 _THUMBS = {"👍": True, "👎": False}
+_log = logging.getLogger("hermes_lab.gateway")
+
+
+def updates_request(**waits: float) -> "HTTPXRequest":
+    """What asks for updates. One that cannot be read would come again for a day and hold up all others: it is empty."""
+    from telegram import Update
+    from telegram.request import HTTPXRequest
+
+    class Updates(HTTPXRequest):
+        @staticmethod
+        def parse_json_payload(payload: bytes) -> dict[str, Any]:
+            answer = HTTPXRequest.parse_json_payload(payload)
+            if isinstance(found := answer.get("result"), list):
+                answer["result"] = [each if reads(each) else {"update_id": each["update_id"]} for each in found]
+            return answer
+
+    def reads(update: dict[str, Any]) -> bool:
+        try:
+            Update.de_json(update, None)
+        except Exception as error:
+            _log.error("telegram: an update cannot be read (%s), and is left out", type(error).__name__)
+            return False
+        return True
+
+    return Updates(connection_pool_size=1, **waits)
 
 
 class Moved(NamedTuple):
@@ -36,6 +65,40 @@ class Moved(NamedTuple):
 
     old: str
     new: str
+
+
+class Groups:
+    """A group that becomes a supergroup gets another id. Here it keeps the first one, and so its session."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._known: dict[str, str] = {}
+
+    async def move(self, moved: Moved) -> None:
+        """Remembers it."""
+        first = await self._fact("first", moved.old)
+        for name, id in ((f"now {first}", moved.new), (f"first {moved.new}", first)):
+            await self._services.set_fact(name, id)
+            self._known[name] = id
+
+    async def placed(self, event: Inbound | Judged) -> Inbound | Judged:
+        """The event, in the chat with its first id."""
+        chat = await self._fact("first", event.chat)
+        if isinstance(event, Judged):
+            return event._replace(chat=chat)
+        return msgspec.structs.replace(event, chat=chat)
+
+    async def now(self, id: str) -> str:
+        """The id of the chat that had that id at first."""
+        return await self._fact("now", id)
+
+    async def _fact(self, what: str, id: str) -> str:
+        name = f"{what} {id}"
+        if not id.startswith("-"):
+            return id
+        if name not in self._known:
+            self._known[name] = await self._services.fact(name) or id
+        return self._known[name]
 
 
 class Reader:

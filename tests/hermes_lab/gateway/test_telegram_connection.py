@@ -104,12 +104,12 @@ async def test_who_writes_in_the_name_of_a_chat_has_its_id(api: TelegramApi) -> 
 
 
 async def test_an_update_that_cannot_be_read_holds_up_none(api: TelegramApi, caplog: pytest.LogCaptureFixture) -> None:
-    broken = api.say(7, "private words")
-    api._updates[broken]["message"]["entities"] = [{"type": "mention", "offset": -3, "length": 1}]
-    api._updates[broken]["message"]["chat"] = {"id": 7, "type": "unheard of"}
+    del api._updates[api.say(7, "private words")]["message"]["message_id"]
+    api._updates[api.say(7, "private words")]["message"]["chat"] = {"id": 7, "type": "unheard of"}
     api.say(7, "two")
     assert [each.text for each in await said(api)] == ["two"]
     assert "private" not in caplog.text
+    assert caplog.text.count("an update cannot be read") == 1
 
 
 async def test_thumbs_are_verdicts_and_other_reactions_are_none(api: TelegramApi) -> None:

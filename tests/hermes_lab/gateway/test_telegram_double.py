@@ -1,18 +1,18 @@
 """The double of the Bot API keeps the rules of Telegram's."""
 
 import asyncio
+import http.client
 import json
 import struct
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
-from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
 import aiohttp
 import pytest
-from fakes import telegram_api
 from fakes.telegram_api import TOKEN, TelegramApi
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
@@ -197,22 +197,58 @@ async def test_updates_come_again_and_in_another_order_where_that_is_wanted(api:
     assert len(given) == 6
 
 
+async def test_a_group_that_migrates_says_so_in_both_chats(api: TelegramApi) -> None:
+    api.migrate(api.group(-5, kind="group"), -1005)
+    found = [each["message"] for each in (await ask(api, "getUpdates"))[1]]
+    assert [each["chat"]["id"] for each in found] == [-5, -1005]
+    assert (found[0]["migrate_to_chat_id"], found[1]["migrate_from_chat_id"]) == (-1005, -5)
+
+
 def test_it_is_a_program_that_people_can_be_played_with() -> None:
-    program = Popen([sys.executable, str(Path(telegram_api.__file__)), "0"], stdout=PIPE, text=True)
+    program = Popen([sys.executable, "-m", "fakes.telegram_api", "--port", "0"], stdout=PIPE, text=True)
     try:
         assert program.stdout is not None
-        url = program.stdout.readline().split()[2].rstrip(",")
+        url, token = program.stdout.readline().split()
+        bot = f"bot{token}"
 
         def post(path: str, **data: Any) -> Any:
             request = urllib.request.Request(f"{url}/{path}", json.dumps(data).encode())
             request.add_header("Content-Type", "application/json")
-            with urllib.request.urlopen(request) as answer:
-                return json.load(answer)
+            try:
+                with urllib.request.urlopen(request) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as refused:
+                with refused:
+                    return refused.code
 
-        post("control/say", user=7, text="hello")
-        assert len(post(f"bot{TOKEN}/getUpdates")["result"]) == 1
-        post(f"bot{TOKEN}/sendMessage", chat_id=7, text="hi")
-        assert post("control/sent", since=0)["sent"] == [{"chat": 7, "text": "hi", "reply": 0}]
+        first = post("control/say", user=7, text="hello")["result"]
+        assert post("control/waiting")["waiting"] == [first]
+        assert len(post(f"{bot}/getUpdates", allowed_updates='["message", "message_reaction"]')["result"]) == 1
+        post("control/react", user=7, message=1, emoji=["👍"])
+        assert len(post(f"{bot}/getUpdates", offset=first + 1)["result"]) == 1
+        post("control/repeat", update=first)
+        assert len(post(f"{bot}/getUpdates")["result"]) == 2
+        post("control/faults", sendMessage=["502"])
+        assert post(f"{bot}/sendMessage", chat_id=7, text="hi") == 502
+        post("control/flood", on=True)
+        post(f"{bot}/sendMessage", chat_id=7, text="hi")
+        assert post(f"{bot}/sendMessage", chat_id=7, text="hi") == 429
+        sent = {"chat": 7, "id": 2, "thread": 0, "text": "hi", "file": "", "reply": 0}
+        assert post("control/sent", since=0)["sent"] == [sent]
+        post("control/rates", **{"getme cut": 1})
+        with pytest.raises((urllib.error.URLError, ConnectionError, http.client.HTTPException)):
+            post(f"{bot}/getMe")
+        post("control/cut")
     finally:
         program.kill()
         program.communicate()
+
+
+async def test_all_connections_can_be_closed(api: TelegramApi) -> None:
+    poll = asyncio.create_task(updates(api, timeout=50))
+    while not api._poll:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    async with aiohttp.ClientSession() as client:
+        await client.post(f"{api.url}/control/cut", json={})
+    with pytest.raises(aiohttp.ClientError):
+        await poll
