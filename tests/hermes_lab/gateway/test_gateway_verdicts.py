@@ -43,12 +43,16 @@ async def test_a_reaction_judges_its_turn_in_an_open_chat_after_new_and_when_it_
     assert verdicts(home) == [(None, None), (False, 0), (True, 1), (True, 1)]
 
 
-async def test_the_last_verdict_of_a_chat_that_was_closed_and_opened_again_holds(
+async def test_the_last_verdict_holds_in_an_open_chat_and_in_one_that_was_closed(
     start: Start, home: Path, wire: Wire
 ) -> None:
     async with start(wire):
         await wire.say("One")
         await wire.replies(1)
+        await react(wire, "r0", "m1", True)
+        await wire.say("/bad")
+        await wire.replies(2)
+        assert verdicts(home) == [(False, 0)]
     second = Wire()
     async with start(second):
         await react(second, "r1", "m1", True)
