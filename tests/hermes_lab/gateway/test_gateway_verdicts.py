@@ -56,7 +56,7 @@ async def test_the_last_verdict_holds_in_an_open_chat_and_in_one_that_was_closed
     second = Wire()
     async with start(second):
         await react(second, "r1", "m1", True)
-        await second.say("/bad too long", update="2")
+        await second.say("/bad too long", update="20")
         await second.replies(1)
     assert verdicts(home) == [(False, 0)]
 
