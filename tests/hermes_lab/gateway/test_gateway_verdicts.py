@@ -6,6 +6,7 @@ import anyio
 from fakes.wire import Start, Wire
 
 from hermes_lab.gateway.platform import Judged, Sender
+from hermes_lab.gateway.store import GatewayStore
 from hermes_lab.records import read_episodes
 
 
@@ -15,7 +16,12 @@ def verdicts(home: Path) -> list[tuple[bool | None, float | None]]:
     return [(episode.success, episode.score) for episode in found]
 
 
-async def react(wire: Wire, update: str, message: str, good: bool | None, *, chat: str = "1", by: str = "ann") -> None:
+async def react(
+    wire: Wire, home: Path, update: str, message: str, good: bool | None, *, chat: str = "1", by: str = "ann"
+) -> None:
+    with anyio.fail_after(20):  # a reply has its id once the platform's answer is stored
+        while "sending" in GatewayStore(home).counts()["outbox"]:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
     await wire.event(Judged(update, chat, "", Sender(by), message, good))
 
 
@@ -26,20 +32,20 @@ async def test_a_reaction_judges_its_turn_in_an_open_chat_after_new_and_when_it_
         for number, text in enumerate(("One", "Two", "/new", "Three"), 1):
             await wire.say(text)
             await wire.replies(number)
-        await react(wire, "r1", "m1", True)
-        await react(wire, "r2", "m4", False)
+        await react(wire, home, "r1", "m1", True)
+        await react(wire, home, "r2", "m4", False)
         assert verdicts(home) == [(True, 1), (None, None), (False, 0)]
-        await react(wire, "r3", "m4", True)
-        await react(wire, "r4", "m1", None)
+        await react(wire, home, "r3", "m4", True)
+        await react(wire, home, "r4", "m1", None)
         assert verdicts(home) == [(None, None), (None, None), (True, 1)]
     again = Wire()
     async with start(again):
-        await react(again, "r5", "m2", False)
+        await react(again, home, "r5", "m2", False)
         assert verdicts(home) == [(None, None), (False, 0), (True, 1)]
         await again.say("/good", update="20")  # goes on with the session of the third turn
         await again.say("Four", update="21")
         await again.replies(2)
-        await react(again, "r6", "m2", True)
+        await react(again, home, "r6", "m2", True)
     assert verdicts(home) == [(None, None), (False, 0), (True, 1), (True, 1)]
 
 
@@ -49,13 +55,13 @@ async def test_the_last_verdict_holds_in_an_open_chat_and_in_one_that_was_closed
     async with start(wire):
         await wire.say("One")
         await wire.replies(1)
-        await react(wire, "r0", "m1", True)
+        await react(wire, home, "r0", "m1", True)
         await wire.say("/bad")
         await wire.replies(2)
         assert verdicts(home) == [(False, 0)]
     second = Wire()
     async with start(second):
-        await react(second, "r1", "m1", True)
+        await react(second, home, "r1", "m1", True)
         await second.say("/bad too long", update="20")
         await second.replies(1)
     assert verdicts(home) == [(False, 0)]
@@ -69,14 +75,14 @@ async def test_only_who_may_write_can_judge_only_replies_of_turns_and_each_event
         await wire.replies(1)
         await wire.say("/status")
         await wire.replies(2)
-        await react(wire, "r1", "m1", False, by="eve")
-        await react(wire, "r2", "m2", False)
-        await react(wire, "r3", "m9", False)
-        await react(wire, "r4", "m1", False, chat="2")
+        await react(wire, home, "r1", "m1", False, by="eve")
+        await react(wire, home, "r2", "m2", False)
+        await react(wire, home, "r3", "m9", False)
+        await react(wire, home, "r4", "m1", False, chat="2")
         assert verdicts(home) == [(None, None)]
-        await react(wire, "r5", "m1", True)
-        await react(wire, "r6", "m1", False)
-        await react(wire, "r5", "m1", True)  # delivered again
+        await react(wire, home, "r5", "m1", True)
+        await react(wire, home, "r6", "m1", False)
+        await react(wire, home, "r5", "m1", True)  # delivered again
         assert verdicts(home) == [(False, 0)]
 
 
@@ -86,6 +92,6 @@ async def test_a_reaction_during_the_next_turn_of_its_chat_is_recorded(start: St
         await wire.replies(1)
         await wire.say('CALL terminal {"command": "sleep 1"}\nTwo')
         await anyio.sleep(0.3)
-        await react(wire, "r1", "m1", True)
+        await react(wire, home, "r1", "m1", True)
         await wire.replies(2)
     assert verdicts(home) == [(True, 1), (None, None)]
