@@ -16,7 +16,7 @@ from hermes_lab.chat.processes import end_others, processes_in
 from hermes_lab.chat.recall import recall_of, without_recall
 from hermes_lab.chat.session_toolbox import SessionToolbox
 from hermes_lab.chat.summaries import Summaries
-from hermes_lab.chat.turns import Mark, OpenTurn, TurnLog, mark
+from hermes_lab.chat.turns import Mark, OpenTurn, TurnId, TurnLog, mark
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.models.reasoning import split_reasoning
@@ -201,11 +201,19 @@ class Conversation:
         """The user's message at an index of `turns`, as it was typed."""
         return self._typed.get(index) or without_recall(self.session.messages[index].content)
 
-    async def judge(self, *, good: bool, comment: str = "") -> bool:
-        """Records the user's verdict on the last turn. False if there is none with an answer."""
+    @property
+    def last_turn(self) -> TurnId | None:
+        """The last turn that is in the log of turns."""
         if not self._turns or self._unsent or not (turns := self.turns()):
+            return None
+        return TurnId(self.session.id, self._mark(turns[-1]))
+
+    async def judge(self, turn: TurnId | None, *, good: bool | None, comment: str = "") -> bool:
+        """Records the user's verdict on a turn of this session; None takes it back. False if there is no turn, or it
+        has no answer."""
+        if not self._turns or turn is None:
             return False
-        return await self._turns.judge(self._mark(turns[-1]), good=good, comment=comment)
+        return await self._turns.judge(turn.mark, good=good, comment=comment)
 
     async def retry(self) -> Said | None:
         """Takes back the last turn, to try it again; returns the user's message, None if there is none.

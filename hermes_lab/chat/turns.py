@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
 import anyio.to_thread
 import msgspec
 
@@ -66,6 +67,22 @@ def mark(at: int, messages: Iterable[Message]) -> Mark:
     return Mark(at, hashlib.sha256(msgspec.json.encode(said)).hexdigest()[:16])
 
 
+class TurnId(NamedTuple):
+    """A turn of any session."""
+
+    session: str
+    mark: Mark
+
+    def __str__(self) -> str:
+        return f"{self.session} {self.mark.at} {self.mark.digest}"
+
+    @classmethod
+    def parse(cls, text: str) -> "TurnId":
+        """The turn that a text names."""
+        session, at, digest = text.split(" ")
+        return cls(session, Mark(int(at), digest))
+
+
 class _Retried(NamedTuple):
     """A turn that is tried again: the index of its user message, what was typed, and its sample."""
 
@@ -91,6 +108,7 @@ class TurnLog:
         self._listed = tuple(skill.name for skill in choose(library, "", config.skills.max_listed))
         self._place = place
         self._log: EpisodeLog | None = None
+        self._opening = anyio.Lock()
         self._latest: Episode | None = None
         self._retried: _Retried | None = None
 
@@ -110,14 +128,12 @@ class TurnLog:
                 self._retried = None
         await self._append(episode)
 
-    async def judge(self, turn: Mark, *, good: bool, comment: str = "") -> bool:
-        """Gives a turn a person's verdict, which replaces an earlier one. False if the turn has no answer or is not in
-        the log. Raises as `add`."""
+    async def judge(self, turn: Mark, *, good: bool | None, comment: str = "") -> bool:
+        """Gives a turn a person's verdict, which replaces an earlier one; None takes it back. False if the turn has no
+        answer or is not in the log. Raises as `add`."""
         if (episode := await self._find(turn)) is None or episode.trajectory is None:
             return False
-        score = 1.0 if good else 0.0
-        verdict = Verdict(score, good, {"person": score}, reasons={"person": comment} if comment else {})
-        await self._append(msgspec.structs.replace(episode, score=score, success=good, verdicts=(verdict,)))
+        await self._append(_judged(episode, good, comment))
         return True
 
     async def retried(self, turn: Mark, typed: str) -> None:
@@ -198,8 +214,9 @@ class TurnLog:
         )
 
     async def _append(self, episode: Episode) -> None:
-        if self._log is None:
-            self._log = await anyio.to_thread.run_sync(self._open)
+        async with self._opening:
+            if self._log is None:
+                self._log = await anyio.to_thread.run_sync(_open, self._run, self._session, self._config)
         await self._log.append(episode)
         self._latest = episode
 
@@ -209,17 +226,8 @@ class TurnLog:
             self._latest = _last(records, turn)
         return self._latest
 
-    def _open(self) -> EpisodeLog:
-        self._run.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not (self._run / "run.json").exists():
-            write_json(self._run / "run.json", _manifest(self._config))
-        return EpisodeLog(self._run, _worker(self._session))
-
     def _records(self) -> dict[int, Episode]:
-        """The last record of each turn, by sample. Another process may have written some meanwhile."""
-        if not self._run.is_dir():
-            return {}
-        return {episode.sample: episode for episode in read_attempts(self._run, Episode, _worker(self._session))}
+        return _records(self._run, self._session)
 
 
 class OpenTurn:
@@ -287,6 +295,20 @@ def _moved(trajectory: Trajectory, hidden: int) -> Trajectory:
     return msgspec.structs.replace(trajectory, steps=steps)
 
 
+async def judge_turn(home: Path, turn: TurnId, *, good: bool | None) -> bool:
+    """As `TurnLog.judge`, for a session that no chat has open."""
+    run = home / FOLDER
+    records = await anyio.to_thread.run_sync(_records, run, turn.session)
+    if (episode := _last(records, turn.mark)) is None or episode.trajectory is None:
+        return False
+    log = await anyio.to_thread.run_sync(EpisodeLog, run, _worker(turn.session))
+    try:
+        await log.append(_judged(episode, good))
+    finally:
+        log.close()
+    return True
+
+
 def delete_turns(home: Path, session: str) -> None:
     """Deletes the turns of a session from the log."""
     for path in files_of(home / FOLDER, _worker(session)):
@@ -296,6 +318,30 @@ def delete_turns(home: Path, session: str) -> None:
 def _mark_of(episode: Episode) -> Mark:
     metadata = episode.task.metadata
     return Mark(metadata.get(_IN_SESSION, -1), metadata.get(_DIGEST, ""))
+
+
+def _judged(episode: Episode, good: bool | None, comment: str = "") -> Episode:
+    """The turn with a person's verdict; without one if `good` is None."""
+    if good is None:
+        score = PREFERRED if _RETRY_OF in episode.task.metadata else None
+        return msgspec.structs.replace(episode, score=score, success=None, verdicts=())
+    score = 1.0 if good else 0.0
+    verdict = Verdict(score, good, {"person": score}, reasons={"person": comment} if comment else {})
+    return msgspec.structs.replace(episode, score=score, success=good, verdicts=(verdict,))
+
+
+def _open(run: Path, session: str, config: RunConfig) -> EpisodeLog:
+    run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (run / "run.json").exists():
+        write_json(run / "run.json", _manifest(config))
+    return EpisodeLog(run, _worker(session))
+
+
+def _records(run: Path, session: str) -> dict[int, Episode]:
+    """The last record of each turn, by sample. Another process may have written some meanwhile."""
+    if not run.is_dir():
+        return {}
+    return {episode.sample: episode for episode in read_attempts(run, Episode, _worker(session))}
 
 
 def _last(records: Mapping[int, Episode], turn: Mark) -> Episode | None:

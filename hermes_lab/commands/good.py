@@ -17,7 +17,8 @@ async def judged(context: CommandContext, comment: str, *, good: bool) -> Reply:
     """Records the verdict of `/good` or `/bad`."""
     if not context.chat.config.chat.record:
         return Reply("turns are not recorded (chat.record is false), so there is nothing to judge")
-    if not await context.chat.conversation.judge(good=good, comment=comment.strip()):
+    conversation = context.chat.conversation
+    if not await conversation.judge(conversation.last_turn, good=good, comment=comment.strip()):
         return Reply("no turn to judge: the agent has not answered yet, or the turn was not recorded")
     conversation = context.chat.conversation
     said = shorten(conversation.said(conversation.turns()[-1]), _CHARS, placeholder=" ...")

@@ -92,6 +92,26 @@ class EmailConfig(PlatformConfig):
     the domain of `imap_host`."""
 
 
+class SlackConfig(PlatformConfig):
+    """Slack, as an app with Socket Mode. `allow` lists user ids, such as `U012AB3CD`."""
+
+    token_env: str = "SLACK_BOT_TOKEN"  # noqa: S105
+    """The environment variable with the bot's token (`xoxb-...`)."""
+    app_token_env: str = "SLACK_APP_TOKEN"  # noqa: S105
+    """The environment variable with the app's token for Socket Mode (`xapp-...`)."""
+    base_url: str = "https://slack.com/api/"
+    """The address of the Web API."""
+
+
+class DiscordConfig(PlatformConfig):
+    """Discord, as a bot of an application. `allow` lists user ids, which are numbers."""
+
+    token_env: str = "DISCORD_BOT_TOKEN"  # noqa: S105
+    """The environment variable with the bot's token."""
+    base_url: str = "https://discord.com/api/v10"
+    """The address of the REST API."""
+
+
 class GatewayConfig(Section):
     """The agent on chat platforms (`hermes-lab gateway run`)."""
 
@@ -122,6 +142,10 @@ class GatewayConfig(Section):
     """Matrix."""
     email: EmailConfig = EmailConfig()
     """E-mail."""
+    slack: SlackConfig = SlackConfig()
+    """Slack."""
+    discord: DiscordConfig = DiscordConfig()
+    """Discord."""
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Settings of platforms that other packages provide, by name."""
 

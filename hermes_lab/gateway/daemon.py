@@ -13,6 +13,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from hermes_lab.chat.turns import TurnId, judge_turn
 from hermes_lab.commands.registry import Registry
 from hermes_lab.config.gateway import PlatformConfig
 from hermes_lab.config.home import HomeConfig
@@ -79,6 +80,7 @@ class Gateway:
     async def accept(self, platform: str, event: Inbound | Judged) -> None:
         """Takes an event of a platform; when it returns, the event is on the disk."""
         if isinstance(event, Judged):
+            await self._judge(platform, event)
             return
         store = self._store
         if not await store.call(self._access.is_allowed, platform, event.sender.id):
@@ -90,6 +92,25 @@ class Gateway:
         key = SessionKey(platform, event.chat, event.thread, event.chat_type)
         if row := await store.call(store.accept, platform, event, key):
             self._route(row)
+
+    async def _judge(self, platform: str, event: Judged) -> None:
+        """Records a reaction as the verdict on the turn that its message answered."""
+        store = self._store
+        known = await store.call(store.known, platform, event.update)
+        if known or not await store.call(self._access.is_allowed, platform, event.sender.id):
+            return
+        if found := await store.call(store.turn_of, platform, event.chat, event.message):
+            try:
+                await self._record(TurnId.parse(found), event.good)
+            except (OSError, ConfigError) as error:
+                _log.warning("a reaction is not in the log of turns: %s", error)
+        await store.call(store.refuse, platform, event.update)
+
+    async def _record(self, turn: TurnId, good: bool | None) -> None:
+        for worker in list(self._workers.values()):
+            if await worker.judge(turn, good=good):
+                return
+        await judge_turn(self._home, turn, good=good)
 
     async def _refuse(self, platform: str, event: Inbound) -> None:
         """Gives a stranger a code, once; says nothing in groups."""

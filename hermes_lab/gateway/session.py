@@ -16,6 +16,7 @@ from hermes_lab.chat.endings import chosen
 from hermes_lab.chat.home_knowledge import HomeKnowledge
 from hermes_lab.chat.live import LiveChat, open_chat
 from hermes_lab.chat.notices import Notices
+from hermes_lab.chat.turns import TurnId
 from hermes_lab.commands.command import Command
 from hermes_lab.commands.registry import Typed, Unknown
 from hermes_lab.commands.talk import Talk
@@ -92,6 +93,13 @@ class SessionWorker:
         """Lets it end as soon as it is idle."""
         self._leaving = True
         self._changed.set()
+
+    async def judge(self, turn: TurnId, *, good: bool | None) -> bool:
+        """Records a verdict on a turn. False if its session is not the one that is open."""
+        if self._talk is None or (chat := self._talk.context.chat).session.id != turn.session:
+            return False
+        await chat.conversation.judge(turn, good=good)
+        return True
 
     @property
     def is_idle(self) -> bool:
@@ -226,7 +234,8 @@ class SessionWorker:
             await self._talk.whole(job if job.command else self._said(row, job))
         if chat.session.id != session.id:
             await store.call(store.set_fact, f"session {self.key}", chat.session.id)
-        await self._finish(row, self._surface.taken(), chat.session.id)
+        turn = chat.conversation.last_turn if self._surface.answered else None
+        await self._finish(row, self._surface.taken(), str(turn or ""))
 
     def _said(self, row: Row, job: Typed) -> Typed:
         """The message for the model; in a group, with its sender."""
@@ -254,10 +263,10 @@ class SessionWorker:
             return (f"{_CUT} Send it again to have it done.",)
         return None
 
-    async def _finish(self, row: Row, texts: Iterable[str], session: str = "") -> None:
+    async def _finish(self, row: Row, texts: Iterable[str], turn: str = "") -> None:
         shared = self._shared
         cut = [piece for text in texts if text.strip() for piece in shared.cut(self.key.platform, text)]
-        pieces = [Piece(self.key, text, row.message, session) for text in cut]
+        pieces = [Piece(self.key, text, row.message, turn) for text in cut]
         await shared.store.call(shared.store.finish, [row.number], pieces)
         shared.outgoing(self.key.platform)
 

@@ -40,7 +40,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE outbox (
             number INTEGER PRIMARY KEY, platform TEXT NOT NULL, chat TEXT NOT NULL, thread TEXT NOT NULL,
             key TEXT NOT NULL UNIQUE, text TEXT NOT NULL, files TEXT NOT NULL DEFAULT '', reply_to TEXT NOT NULL,
-            session TEXT NOT NULL DEFAULT '', state TEXT NOT NULL, tries INTEGER NOT NULL DEFAULT 0,
+            turn TEXT NOT NULL DEFAULT '', state TEXT NOT NULL, tries INTEGER NOT NULL DEFAULT 0,
             not_before REAL NOT NULL DEFAULT 0, sent_id TEXT NOT NULL DEFAULT '', why TEXT NOT NULL DEFAULT '',
             at REAL NOT NULL
         ) STRICT""",
@@ -95,12 +95,12 @@ class Letter(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A message for the outbox. `session` is that of the turn that it answers, for verdicts by reaction."""
+    """A message for the outbox. `turn` is the `TurnId` that it answers, for verdicts by reaction; "" if none."""
 
     place: SessionKey
     text: str
     reply_to: str = ""
-    session: str = ""
+    turn: str = ""
     files: tuple[str, ...] = ()
 
 
@@ -209,11 +209,17 @@ class GatewayStore:
         with self._write() as db:
             db.execute("UPDATE outbox SET state = 'dead', text = '', why = ? WHERE number = ?", (why, number))
 
-    def session_of(self, platform: str, chat: str, sent_id: str) -> str:
-        """The session whose turn a sent message answered; "" if none."""
+    def known(self, platform: str, update: str) -> bool:
+        """Whether an event was accepted or refused before."""
+        with self._read() as db:
+            found = db.execute("SELECT 1 FROM inbox WHERE platform = ? AND event = ?", (platform, update))
+            return found.fetchone() is not None
+
+    def turn_of(self, platform: str, chat: str, sent_id: str) -> str:
+        """The turn that a sent message answered; "" if none."""
         with self._read() as db:
             found = db.execute(
-                "SELECT session FROM outbox WHERE platform = ? AND chat = ? AND sent_id = ? ORDER BY number DESC",
+                "SELECT turn FROM outbox WHERE platform = ? AND chat = ? AND sent_id = ? ORDER BY number DESC",
                 (platform, chat, sent_id),
             ).fetchone()
             return found[0] if found else ""
@@ -336,11 +342,11 @@ def _add(db: sqlite3.Connection, name: str, pieces: Iterable[Piece]) -> None:
     for number, piece in enumerate(pieces):
         place = piece.place
         db.execute(
-            "INSERT OR IGNORE INTO outbox (platform, chat, thread, key, text, files, reply_to, session, state, at)"
+            "INSERT OR IGNORE INTO outbox (platform, chat, thread, key, text, files, reply_to, turn, state, at)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?)",
             (
                 *(place.platform, place.chat, place.thread, f"{name}-{number}", piece.text, "\n".join(piece.files)),
-                *(piece.reply_to, piece.session, now),
+                *(piece.reply_to, piece.turn, now),
             ),
         )
 

@@ -18,7 +18,7 @@ _CALL_CHARS = 200
 
 class PlatformSurface:
     """See `hermes_lab.commands.talk.Display`. `acts` is called before a tool runs; `ask` asks the person, and `send`
-    sends a message of its own."""
+    sends a message of its own. `answered`: what was collected has the answer of a turn."""
 
     def __init__(self, verbosity: Verbosity, acts: Callable[[], None], ask: Ask, send: Send) -> None:
         self.verbosity: Verbosity = verbosity
@@ -27,12 +27,13 @@ class PlatformSurface:
         self.send = send
         self._acts = acts
         self._texts: list[str] = []
+        self.answered = False
         self._calls: list[str] = []
 
     def taken(self) -> list[str]:
         """What was collected, and nothing is from now on."""
         texts = ["\n".join(self._calls), *self._texts] if self._calls else self._texts
-        self._texts, self._calls = [], []
+        self._texts, self._calls, self.answered = [], [], False
         return texts
 
     def note(self, text: str) -> None:
@@ -69,6 +70,7 @@ class PlatformSurface:
     def turn(self, session: Session, turn: Turn) -> None:
         """See `Display.turn`."""
         del session
+        self.answered = turn.answer is not None
         self._texts += filter(None, (turn.answer, why_no_answer(turn)))
 
     @contextmanager

@@ -9,7 +9,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.gateway.platform import Platform
 
 ENTRY_POINTS = "hermes_lab.platforms"
-BUILT_IN = ("http", "telegram", "matrix", "email")
+BUILT_IN = ("http", "telegram", "matrix", "email", "slack", "discord")
 
 
 def open_platform(name: str, config: GatewayConfig) -> Platform:
