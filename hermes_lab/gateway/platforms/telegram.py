@@ -67,7 +67,12 @@ class TelegramPlatform:
         except ImportError:
             raise Refused("python-telegram-bot is missing; install it: pip install 'hermes-lab[telegram]'") from None
         _silence()
-        waits = {"connect_timeout": 5.0, "read_timeout": 15.0, "write_timeout": 15.0, "pool_timeout": 5.0}
+        waits: dict[str, Any] = {
+            "connect_timeout": 5.0,
+            "read_timeout": 15.0,
+            "write_timeout": 15.0,
+            "pool_timeout": 5.0,
+        }
         bot = Bot(
             token,
             base_url=f"{self._config.base_url.rstrip('/')}/bot",
@@ -183,6 +188,7 @@ class TelegramBot:
     async def _file(self, file: "telegram.InputFile", to: dict[str, Any]) -> "telegram.Message":
         from telegram.error import BadRequest
 
+        assert isinstance(file.input_file_content, bytes)
         if file.filename.lower().endswith(_PHOTOS) and len(file.input_file_content) <= _MOST_PHOTO_BYTES:
             try:
                 return await self._bot.send_photo(photo=file, **to)

@@ -36,7 +36,7 @@ _THUMBS = {"👍": True, "👎": False}
 _log = logging.getLogger("hermes_lab.gateway")
 
 
-def updates_request(**waits: float) -> "HTTPXRequest":
+def updates_request(**waits: Any) -> "HTTPXRequest":
     """What asks for updates. One that cannot be read would come again for a day and hold up all others: it is empty."""
     from telegram import Update
     from telegram.request import HTTPXRequest

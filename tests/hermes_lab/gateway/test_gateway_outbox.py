@@ -1,0 +1,53 @@
+"""Messages that may have arrived already."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+from fakes.wire import Start, Wire
+
+from hermes_lab.gateway.platform import PlatformError, Unsure
+from hermes_lab.gateway.store import GatewayStore
+from hermes_lab.sessions import SessionKey
+
+PLACE = SessionKey("wire", "1", "", "dm")
+MARK = "(sent again: an earlier attempt may have arrived)"
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermes_lab.gateway.outbox._FIRST_SECONDS", 0.01)
+
+
+async def test_a_message_in_doubt_stays_in_doubt_until_it_is_taken(start: Start, wire: Wire) -> None:
+    wire.failures = [Unsure("cut"), PlatformError("refused")]
+    async with start(wire) as gateway:
+        await gateway.post("one", PLACE, "hello")
+        assert await wire.replies(1) == [f"hello\n{MARK}"]
+    assert wire.sent[0].again
+
+
+async def test_a_message_that_did_not_arrive_is_sent_as_it_is(start: Start, wire: Wire) -> None:
+    wire.failures = [PlatformError("refused")]
+    async with start(wire) as gateway:
+        await gateway.post("one", PLACE, "hello")
+        assert await wire.replies(1) == ["hello"]
+    assert not wire.sent[0].again
+
+
+async def test_a_message_that_fills_the_limit_comes_again_without_a_mark(start: Start, wire: Wire) -> None:
+    wire.failures = [Unsure("cut")]
+    async with start(wire) as gateway:
+        await gateway.post("one", PLACE, "a" * 200)
+        assert await wire.replies(1) == ["a" * 200]
+    assert wire.sent[0].again
+
+
+async def test_the_end_waits_for_what_is_being_sent(start: Start, wire: Wire, home: Path) -> None:
+    wire.slow = 0.2
+    async with start(wire) as gateway:
+        await gateway.post("one", PLACE, "hello")
+        with anyio.fail_after(20):
+            while not GatewayStore(home).counts()["outbox"].get("sending"):  # noqa: ASYNC110 - another task
+                await anyio.sleep(0.01)
+    assert GatewayStore(home).counts()["outbox"] == {"sent": 1}
