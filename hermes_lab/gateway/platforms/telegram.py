@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import telegram
 
 _POLL_SECONDS = 30  # the Bot API takes up to 50
-_MOST_FAILURES = 3
+_MOST_FAILURES, _PAUSE_SECONDS = 3, 1.0
 _CONFLICT_SECONDS = 30.0
 _UPDATES = ("message", "message_reaction")
 _MOST_BYTES, _MOST_PHOTO_BYTES = 50 << 20, 10 << 20
@@ -141,7 +141,7 @@ class TelegramBot:
                 failed += 1
                 if failed == _MOST_FAILURES:
                     raise
-                await anyio.sleep(failed)
+                await anyio.sleep(failed * _PAUSE_SECONDS)
 
     async def send(self, message: Outbound) -> str:
         """See `Connection.send`: the text, then each file, those of an earlier attempt left out."""

@@ -11,13 +11,16 @@ from telegram_lab import OWNER, gateway, state, status, texts, until
 from hermes_lab.commands.registry import Registry
 from hermes_lab.gateway.access import approve
 from hermes_lab.gateway.store import GatewayStore
+from hermes_lab.records import read_episodes
 from hermes_lab.sessions import SessionKey, SessionStore
 
 
 @pytest.fixture
-async def api(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TelegramApi]:
+async def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TelegramApi]:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
-    monkeypatch.setattr("hermes_lab.gateway.daemon.HEARTBEAT_SECONDS", 0.05)
+    for waits in ("daemon.HEARTBEAT", "daemon._FIRST", "outbox._FIRST", "platforms.telegram._PAUSE"):
+        monkeypatch.setattr(f"hermes_lab.gateway.{waits}_SECONDS", 0.05)
     async with TelegramApi() as api:
         yield api
 
@@ -261,3 +264,11 @@ async def test_the_token_and_what_was_said_are_in_no_log(
     assert "does not know the token" in caplog.text
     assert TOKEN.partition(":")[2] not in caplog.text
     assert "private" not in caplog.text
+
+
+async def test_a_thumb_is_the_verdict_on_the_turn_of_its_message(tmp_path: Path, api: TelegramApi) -> None:
+    async with gateway(tmp_path, api):
+        api.say(OWNER, "one")
+        await until(lambda: status(tmp_path).get("outbox") == {"sent": 1})
+        api.react(OWNER, api.sent[0]["message_id"], "👍")
+        await until(lambda: [each.success for each in read_episodes(tmp_path / "chats")] == [True])
