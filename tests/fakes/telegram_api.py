@@ -109,10 +109,10 @@ class TelegramApi(Chats):
         assert request.transport is not None
         self._open = {each for each in self._open if not each.is_closing()} | {request.transport}
         data: dict[str, Any] = {**request.query}
-        if request.content_type == "application/json":
-            data |= await request.json()
-        else:
-            data |= await request.post()
+        try:
+            data |= await (request.json() if request.content_type == "application/json" else request.post())
+        except ConnectionError:  # the client has gone
+            return web.Response()
         try:
             fault = self._fault(method)
             if fault == "cut":
