@@ -44,7 +44,9 @@ def compare(
     ] = "",
     fail_if: Annotated[
         FailIf | None,
-        typer.Option(help="Exit with 1 if a fall is shown, and with 3 if nothing was measured.", show_default=False),
+        typer.Option(
+            help="Exit with 1 if a fall is shown, and with 2 or 3 if nothing was measured.", show_default=False
+        ),
     ] = None,
     plot: Annotated[
         Path | None,
