@@ -11,6 +11,7 @@ from hermes_lab.analysis.plots.learning import learning_figure, plot_lanes, plot
 from hermes_lab.analysis.plots.paired import LaneChange, lane_changes, plot_paired_difference
 from hermes_lab.analysis.plots.points import BINS, Point, success_points
 from hermes_lab.analysis.plots.power import plot_power
+from hermes_lab.analysis.plots.rates import plot_rates, verdict_figure
 from hermes_lab.analysis.plots.recovery import plot_recovery
 from hermes_lab.analysis.plots.skills import plot_skill_tasks, plot_skill_timeline
 from hermes_lab.analysis.plots.study import plot_arms, save_study, study_figure
@@ -37,6 +38,7 @@ __all__ = [
     "plot_learning_curve",
     "plot_paired_difference",
     "plot_power",
+    "plot_rates",
     "plot_recovery",
     "plot_skill_tasks",
     "plot_skill_timeline",
@@ -52,4 +54,5 @@ __all__ = [
     "study_figure",
     "success_points",
     "svg",
+    "verdict_figure",
 ]

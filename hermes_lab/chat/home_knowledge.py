@@ -21,6 +21,7 @@ from hermes_lab.skills.learning.stats import Use
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
 from hermes_lab.skills.storage.bundled import is_synced, sync
+from hermes_lab.skills.storage.proposals import Proposals
 from hermes_lab.skills.storage.run_paths import store_in
 from hermes_lab.types import MemoryWrite, Message, SkillEdit, SkillWrite
 from hermes_lab.types.skill import Origin
@@ -31,7 +32,7 @@ _DONE = {"archive": "archived", "deprecate": "deprecated", "stale": "stale", "re
 
 class Views(NamedTuple):
     """The skills and notes that a session's tools edit. Writes reach the disk at once, and prompts from the next
-    session on."""
+    session on, unless they are proposals."""
 
     skills: SkillSession
     notes: NotesSession
@@ -87,7 +88,14 @@ class HomeKnowledge:
     def views(self, library: Library, *, session: str, model: str) -> Views:
         """A session's views of `library` and of the notes."""
 
+        seen = library
+
         def commit_skills(edits: Sequence[SkillEdit], origin: Origin) -> tuple[Library, list[SkillWrite]]:
+            if self._config.skills.proposals:
+                nonlocal seen
+                skill, writes = Proposals(self.store).commit(edits, origin, episode=session, model=model)
+                seen = seen.with_changes({edits[0].name: skill})
+                return seen, writes
             after, writes = self.store.commit(edits, origin, episode=session, model=model)
             return after.at(self._place), writes
 

@@ -253,8 +253,11 @@ class SkillsConfig(Section):
 
     library: LibraryPath = ""
     """The initial skill library, a folder; empty: no skills. `run` and `experiment` only read it, and also accept
-    references such as RUN:LANE (`hermes-lab skills`). `chat` writes to it; empty there means the library of the Hermes
-    home."""
+    references such as RUN:LANE and `+proposals` (`hermes-lab skills`). `chat` writes to it; empty there means the
+    library of the Hermes home."""
+    proposals: bool = False
+    """For `chat`, the gateway and scheduled jobs: whether a skill that the agent writes is a proposal, which no prompt
+    lists until `hermes-lab skills promote` makes it live."""
     inline_shell: Literal["isolated", "always", "off"] = "isolated"
     """Whether commands in a skill, such as !`git status`, run when it is loaded by /skill-name; their output takes
     their place. `isolated`: only in a sandbox that isolates. `always`: also with backend `local`, on your machine."""

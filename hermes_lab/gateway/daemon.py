@@ -241,9 +241,9 @@ class _OfPlatform:
         """See `Services.fact`."""
         return await self._store.call(self._store.fact, f"{self._name} {name}")
 
-    async def set_fact(self, name: str, value: str) -> None:
+    async def set_fact(self, name: str, value: str, days: float | None = None) -> None:
         """See `Services.set_fact`."""
-        await self._store.call(self._store.set_fact, f"{self._name} {name}", value)
+        await self._store.call(self._store.set_fact, f"{self._name} {name}", value, days)
 
 
 def _home_chat(config: HomeConfig, platforms: Mapping[str, Platform]) -> SessionKey | None:

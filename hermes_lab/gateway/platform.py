@@ -117,8 +117,8 @@ class Services(Protocol):
         """A value that the platform has stored; "" if there is none."""
         ...
 
-    async def set_fact(self, name: str, value: str) -> None:
-        """Stores a value, such as where to go on reading."""
+    async def set_fact(self, name: str, value: str, days: float | None = None) -> None:
+        """Stores a value, such as where to go on reading; after `days` it may be forgotten."""
         ...
 
     async def post(self, name: str, place: SessionKey, text: str) -> None:

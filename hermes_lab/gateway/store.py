@@ -50,7 +50,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             platform TEXT, sender TEXT, name TEXT NOT NULL, code TEXT NOT NULL, at REAL NOT NULL,
             PRIMARY KEY (platform, sender)
         ) STRICT""",
-        "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
+        "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL, until REAL) STRICT",
     ),
 )
 
@@ -275,15 +275,16 @@ class GatewayStore:
             found = db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
             return found[0] if found else ""
 
-    def set_fact(self, name: str, value: str) -> None:
-        """Stores a value under a name."""
+    def set_fact(self, name: str, value: str, days: float | None = None) -> None:
+        """Stores a value under a name, for at least so many days; None: for ever."""
+        until = None if days is None else time.time() + days * 86_400
         with self._write() as db:
-            db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+            db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", (name, value, until))
 
     def secret(self) -> bytes:
         """The secret of this home, with which ids are hashed."""
         with self._write() as db:
-            db.execute("INSERT OR IGNORE INTO facts VALUES ('secret', ?)", (os.urandom(32).hex(),))
+            db.execute("INSERT OR IGNORE INTO facts VALUES ('secret', ?, NULL)", (os.urandom(32).hex(),))
             (value,) = db.execute("SELECT value FROM facts WHERE name = 'secret'").fetchone()
             return bytes.fromhex(value)
 
@@ -301,6 +302,7 @@ class GatewayStore:
             before = now - _KEEP_DAYS * 86_400
             db.execute("DELETE FROM inbox WHERE state = 'done' AND at < ?", (before,))
             db.execute("DELETE FROM outbox WHERE state IN ('sent', 'dead') AND at < ?", (before,))
+            db.execute("DELETE FROM facts WHERE until < ?", (now,))
 
     def _read(self) -> AbstractContextManager[sqlite3.Connection]:
         return self._open("DEFERRED")

@@ -291,11 +291,11 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
             return self.program.prompt
         if self.trajectory is None and self.suite == CHAT:
             return str(self.task.metadata.get(TYPED, ""))
-        messages = self.trajectory.messages[self._begins :] if self.trajectory else ()
+        messages = self.trajectory.messages[self.begins :] if self.trajectory else ()
         return next((message.content for message in messages if message.role == "user"), "")
 
     @property
-    def _begins(self) -> int:
+    def begins(self) -> int:
         """The index of the message with which a chat's turn begins; what stands before it are earlier turns."""
         return int(self.task.metadata.get(TURN_AT, 0)) if self.suite == CHAT else 0
 

@@ -1,7 +1,9 @@
 """`compare`: compares two runs, or arms of one run."""
 
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +11,12 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.summary import say_warnings_of
+
+if TYPE_CHECKING:
+    from hermes_lab.analysis.comparison.verdict import Verdict
+
+
+FailIf = StrEnum("FailIf", ["worse"])
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +27,8 @@ def register(app: typer.Typer) -> None:
         "hermes-lab compare runs/base runs/tuned\n\nhermes-lab compare runs/demo\n\n"
         "hermes-lab compare runs/one-rule --arms placebo,on   (the effect of what the skills say)\n\n"
         "hermes-lab compare runs/one-rule --arms off,on,placebo,oracle   (each against the first)\n\n"
-        "hermes-lab compare runs/base runs/tuned --arms on   (one arm in both runs)",
+        "hermes-lab compare runs/base runs/tuned --arms on   (one arm in both runs)\n\n"
+        "hermes-lab compare runs/base runs/tuned --fail-if worse --plot verdict.png   (for scheduled jobs and CI)",
     )(compare)
 
 
@@ -33,12 +42,26 @@ def compare(
             show_default="off,on in one run; all arms together in two",
         ),
     ] = "",
+    fail_if: Annotated[
+        FailIf | None,
+        typer.Option(
+            help="Exit with 1 if a fall is shown, and with 2 or 3 if nothing was measured.", show_default=False
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Where to plot the rates: a .png, .svg or .pdf file.", show_default=False),
+    ] = None,
     json: options.Json = False,
-) -> None:
+) -> int:
     """`hermes-lab compare`."""
     from hermes_lab.analysis.comparison.compare import compare_runs, compare_to_first
     from hermes_lab.analysis.comparison.verdict import of_report, verdict
 
+    if plot:
+        from hermes_lab.analysis.plots.style import check_suffix
+
+        check_suffix(plot)
     if arms and after:
         if "," in arms:
             raise ConfigError(f"--arms: with two runs, give one arm, such as on, not {arms!r}")
@@ -49,14 +72,28 @@ def compare(
         found = [verdict(before, after) if after else verdict(before)]
         if found[0].comparison is None:
             raise ConfigError(found[0].sentence)
+    if plot:
+        from hermes_lab.analysis.plots import save, verdict_figure
+
+        save(verdict_figure(found), plot)
     if json:
         reports = [each.comparison.report() | {"verdict": each.report()} for each in found if each.comparison]
         output.print_json(reports[0] if len(reports) == 1 else {"reports": reports})
-        return
+        return _exit_code(found) if fail_if else 0
     for each in found:
         typer.echo(str(each))
     chosen = [arms] if arms and after else _several(arms) if arms else ()
     say_warnings_of(*filter(None, (before, after)), told="\n".join(map(str, found)), arms=chosen)
+    if plot:
+        typer.echo(f"plot: {plot}")
+    return _exit_code(found) if fail_if else 0
+
+
+def _exit_code(found: "Sequence[Verdict]") -> int:
+    """1 if a comparison shows a fall, else 3 if one has no result."""
+    if any(each.shown and each.difference is not None and each.difference < 0 for each in found):
+        return 1
+    return 3 if any(each.difference is None for each in found) else 0
 
 
 def _several(arms: str) -> list[str]:

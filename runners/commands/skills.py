@@ -7,6 +7,7 @@ from hermes_lab.runners.commands import skills_effects as effects
 from hermes_lab.runners.commands import skills_health as health
 from hermes_lab.runners.commands import skills_install as installing
 from hermes_lab.runners.commands import skills_look as look
+from hermes_lab.runners.commands import skills_promote as promoting
 from hermes_lab.runners.commands import skills_uplift as uplift
 
 
@@ -84,6 +85,13 @@ def register(app: typer.Typer) -> None:
         help="Show what the curator proposes: merge duplicates, archive skills that are unused or fail. --apply "
         "carries it out.\n\nhermes-lab skills curate\n\nhermes-lab skills curate --apply",
     )(change.curate)
+    group.command(
+        "promote",
+        help="Make skills live that the agent proposed (skills.proposals), if an uplift run shows no loss: a skill "
+        "that was not measured, has changed since, or solved fewer tasks stays a proposal. Without --uplift, list "
+        "them.\n\n"
+        "hermes-lab skills promote\n\nhermes-lab skills promote --uplift runs/uplift",
+    )(promoting.promote)
     group.command(
         "inspect",
         help="Look at the skills of a source, or read one, with what the scan finds. Nothing is installed.\n\n"

@@ -11,6 +11,7 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.execute import run_plan
 from hermes_lab.runners.engine.execute import RunPlan
+from hermes_lab.runners.engine.libraries import home_proposals
 from hermes_lab.runners.experiments.uplift import libraries_digest, open_source, plan_uplift
 from hermes_lab.runners.tables import counted, table
 
@@ -26,6 +27,9 @@ def uplift(
         str, typer.Option(help="Skill names, separated by commas.", show_default="all that prompts list")
     ] = "",
     tasks: Annotated[int, typer.Option(help="Maximum number of tasks per skill and lane; 0: all.", min=0)] = 0,
+    proposed: Annotated[
+        bool, typer.Option("--proposed", help="Only the skills that the agent proposes (`skills promote`).")
+    ] = False,
     about: Annotated[
         bool, typer.Option("--about", help="Only tasks that the skill is about: cheaper, but misses harm elsewhere.")
     ] = False,
@@ -48,6 +52,11 @@ def uplift(
         raise ConfigError("--out: give a folder for the reruns")
     output.warn(source.warning)
     names = [name.strip() for name in skills.split(",") if name.strip()]
+    if proposed:
+        names = [name for name in home_proposals().pending() if not names or name in names]
+        if not names:
+            output.say("nothing to measure: there are no proposals")
+            return 0
     lanes = plan_uplift(source, skills=names, about=about, most=tasks)
     plan = RunPlan("uplift", source.config, out, source.suite, lanes, libraries_digest(lanes))
     if not (quiet or json):

@@ -10,17 +10,22 @@ from hermes_lab.analysis.skill_effects.funnel import read_seen
 from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.sessions import hermes_home
-from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.learning.stats import Use
 from hermes_lab.skills.library import Library, load_snapshot, read_library
 from hermes_lab.skills.storage.hub import skill_folders
 from hermes_lab.skills.storage.index import Index
+from hermes_lab.skills.storage.proposals import Proposals, same_text
 from hermes_lab.skills.storage.run_paths import is_run, run_of, store_in
 from hermes_lab.skills.storage.store import SkillStore
 
 _DIGITS = 4
 _SNAPSHOT = re.compile(rf"[0-9a-f]{{{_DIGITS},16}}")
-FORMS = "a folder of skills, RUN:LANE, RUN@SNAPSHOT, FOLDER@SNAPSHOT, or a snapshot of your own skills"
+WITH_PROPOSALS = "+proposals"
+"""Refers to the user's own skills as they would be with all proposals."""
+FORMS = (
+    "a folder of skills, RUN:LANE, RUN@SNAPSHOT, FOLDER@SNAPSHOT, a snapshot of your own skills, or "
+    f"{WITH_PROPOSALS}: your skills with those that the agent proposes"
+)
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,17 @@ def home_skills() -> Path:
     return hermes_home() / "skills"
 
 
+def home_proposals() -> Proposals:
+    """The proposals for the user's own skills."""
+    return Proposals(store_in(home_skills()))
+
+
 def find(text: str) -> LibraryRef:
     """Resolves `text` to a library; "" is the user's own. Raises `ConfigError` if there is none."""
     if not text:
         return _of_folder("your skills", home_skills(), own=True)
+    if text == WITH_PROPOSALS:
+        return LibraryRef(text, home_proposals().library())
     folder = Path(text).expanduser()
     if folder.is_dir():
         return _of_folder(text, folder)
@@ -118,7 +130,6 @@ def lanes(run: Path) -> list[str]:
 def uses_in(run: Path, library: Library, lane: str = "") -> list[Use]:
     """The uses of the skills of `library` in a run or one of its lanes. Only uses of the same text of a skill count;
     marks such as a pin are not part of the text."""
-    wanted = {name: _text(library, name) for name in library.skills}
     same: dict[str, frozenset[str]] = {}
     uses = []
     for episode in read_seen(run):
@@ -128,15 +139,12 @@ def uses_in(run: Path, library: Library, lane: str = "") -> list[Use]:
         if snapshot not in same:
             past = load_snapshot(run / "skills" / snapshot)
             same[snapshot] = frozenset(
-                name for name in wanted.keys() & past.skills if _text(past, name) == wanted[name]
+                name
+                for name in library.skills.keys() & past.skills
+                if same_text(past.skills[name], library.skills[name])
             )
         uses += [Use(n, episode.success, episode.started_at) for n in episode.skills.loaded if n in same[snapshot]]
     return uses
-
-
-def _text(library: Library, name: str) -> tuple[str, object]:
-    skill = library.skills[name]
-    return skill_format.shown(skill), skill.files
 
 
 def _of_folder(text: str, folder: Path, *, own: bool = False) -> LibraryRef:

@@ -6,10 +6,10 @@ was not recorded.
 
 from typing import Literal
 
-from hermes_lab.runners.export import atif, groups, hermes, hf, openai, preference, sft
+from hermes_lab.runners.export import atif, groups, hermes, hf, openai, preference, sft, tasks
 from hermes_lab.runners.export.format import Folder, Lines
 
-Name = Literal["hermes", "openai", "atif", "hf", "sft", "preference", "groups"]
+Name = Literal["hermes", "openai", "atif", "hf", "sft", "preference", "groups", "tasks"]
 
 FORMATS: dict[Name, Lines | Folder] = {
     "hermes": Lines("Hermes/ShareGPT conversations", hermes.rows),
@@ -19,4 +19,5 @@ FORMATS: dict[Name, Lines | Folder] = {
     "sft": Lines("conversations selected for fine-tuning", sft.rows),
     "preference": Lines("chosen and rejected samples of a task, for TRL", preference.rows),
     "groups": Lines("scored groups with token ids", groups.rows),
+    "tasks": Lines("judged turns of chats as tasks of a JSONL suite, to run them again", tasks.rows),
 }

@@ -19,12 +19,15 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_key
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.runners.cli import app
+from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.experiments.experiment import plan_learn
 from hermes_lab.runners.experiments.ground_truth import library_claims
 from hermes_lab.runners.experiments.uplift import open_source, plan_uplift
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.skills.format import parse, render
 from hermes_lab.skills.library import Library
+from hermes_lab.skills.storage.proposals import Proposals
+from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.tasks.answers import answer_key
 from hermes_lab.tasks.registry import load_suite
 from hermes_lab.tasks.subtasks import known_skill
@@ -288,3 +291,37 @@ def test_a_suite_without_known_rules_has_no_capture(tmp_path: Path) -> None:
     told, _ = looked("skills", "effects", tmp_path / "run")
     assert "not measured: the suite does not know its rules" in told
     assert "not measured: the run holds out no tasks" in told
+
+
+def test_a_proposal_goes_live_only_if_its_measured_uplift_is_not_negative(
+    uplift: Path, source: Path, suite: WorldSuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true, plain = (site.skill_name for site in suite.sites(split="train", world=0))
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    live = SkillStore(tmp_path / "skills")
+    proposals = Proposals(live)
+    measured = Library.load(source.parent / "library")
+    edited = parse(measured.skills["memo"].text + "\nAnd more.\n")
+    unseen = parse(render("unseen", "About nothing", "Do nothing."))
+    proposals.store.change(
+        lambda _: measured.with_skill(edited).with_skill(unseen), origin="review", reason="a conversation"
+    )
+    assert looked("skills", "promote")[0].count(" new ") == 4
+    asked = json.loads(looked("skills", "promote", "--uplift", uplift, "--json")[0])
+    assert asked["promoted"] == [true]
+    assert asked["waiting"]["memo"] == "not measured: it has changed since"
+    assert asked["waiting"]["unseen"] == "not measured: no task listed it"
+    assert asked["waiting"][plain].startswith("-")
+    assert set(live.load().skills) == {true}
+    proposals.store.change(lambda now: now.with_skill(measured.skills["memo"]), origin="review", reason="as before")
+    shown, said = looked("skills", "promote", "memo", "--uplift", uplift)
+    assert "promoted" in shown
+    assert "+0 points" in shown
+    assert "1 skill promoted, 2 still proposed" in said
+    assert set(live.load().skills) == {true, "memo"}
+    with pytest.raises(ConfigError, match="is a `learn` run; give one of `hermes-lab skills uplift`"):
+        looked("skills", "promote", "--uplift", source)
+    with pytest.raises(ConfigError, match="memo: no proposal; there are"):
+        looked("skills", "promote", "memo")
+    library = load_initial_library("+proposals")
+    assert set(library.skills) == {true, plain, "memo", "unseen"}

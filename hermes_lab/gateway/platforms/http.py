@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 SESSION = "X-Hermes-Session"
+RETRY = "Idempotency-Key"
+"""A request with a key that was used before, and the same message, gets the answer of the first, within a day."""
+_RETRY_DAYS = 1.0
+_CONVERSATION_DAYS = 90.0
 _SIGNATURE = "X-Hub-Signature-256"
 _DELIVERY = ("X-GitHub-Delivery", "X-Hermes-Delivery")
+_RETRIED = "key-"
 _MODEL = "hermes"
 _MOST_BYTES = 4 << 20
 _ALIVE_SECONDS = 15.0
@@ -117,7 +122,10 @@ class HttpServer:
         hook = self._config.webhooks.get(name) if name != message.chat else None
         if hook and hook.deliver:
             await self._services.post(f"webhook {message.key}", SessionKey.parse(hook.deliver), message.text)
-        elif asked := self._asked.get(message.reply_to):
+            return message.key
+        if message.reply_to.startswith(_RETRIED):
+            await self._services.set_fact(f"answer {message.reply_to}", message.text, _RETRY_DAYS)
+        if asked := self._asked.get(message.reply_to):
             asked.answer(message.text)
         return message.key
 
@@ -145,16 +153,17 @@ class HttpServer:
         if not said or said[-1].role != "user" or not said[-1].text.strip():
             raise _refusal(web.HTTPBadRequest, "messages: the last one must be the user's, with a text")
         given = request.headers.get(SESSION, "")
-        chat, text = await self._place(given, said)
+        update = _update(request.headers.get(RETRY, ""), given, said)
+        chat, text = await self._place(given, said, update)
         if not asked.stream:
-            answer = await self._ask(chat, text)
+            answer = await self._ask(chat, text, update)
             await self._remember(chat, said, answer)
             return web.json_response(_completion(answer))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
         await response.prepare(request)
         async with anyio.create_task_group() as group:
             group.start_soon(_keep_alive, response)
-            answer = await self._ask(chat, text)
+            answer = await self._ask(chat, text, update)
             group.cancel_scope.cancel()
         await self._remember(chat, said, answer)
         for chunk in _chunks(answer):
@@ -172,43 +181,48 @@ class HttpServer:
         if not hmac.compare_digest(right.encode(), request.headers.get(_SIGNATURE, "").encode()):
             raise _refusal(web.HTTPUnauthorized, f"{_SIGNATURE} is missing or wrong")
         text = hook.prompt.replace("{body}", body.decode(errors="replace"))
-        update = next((request.headers[each] for each in _DELIVERY if each in request.headers), uuid.uuid4().hex)
+        given = next((request.headers[each] for each in _DELIVERY if each in request.headers), "")
         if hook.deliver:
-            await self._arrive(f"webhook {name} {update}", f"webhook-{name}", text, "")
+            await self._arrive(f"webhook {name} {given or uuid.uuid4().hex}", f"webhook-{name}", text, "")
             return web.json_response({"accepted": True}, status=202)
-        answer = await self._ask(f"webhook-{name}", text)
+        answer = await self._ask(f"webhook-{name}", text, _update(given, name, [_Message("user", text)]))
         return web.json_response({"answer": answer})
 
-    async def _place(self, given: str, said: Sequence[_Message]) -> tuple[str, str]:
+    async def _place(self, given: str, said: Sequence[_Message], new: str) -> tuple[str, str]:
         """The chat of a request and the message for it: that of the session that it names, or else that whose
-        conversation so far is the same, or a new one, which is told about the conversation."""
+        conversation so far is the same, or a `new` one, which is told about the conversation."""
         last, before = said[-1].text, said[:-1]
         if given:
             return f"session-{given}", last
         if not before:
-            return uuid.uuid4().hex, last
+            return new, last
         if known := await self._services.fact(_digest(before)):
             return known, last
         lines = "\n".join(f"{message.role}: {message.text}" for message in before)
-        return uuid.uuid4().hex, f"The conversation so far:\n\n{lines}\n\nThe message to answer:\n\n{last}"
+        return new, f"The conversation so far:\n\n{lines}\n\nThe message to answer:\n\n{last}"
 
     async def _remember(self, chat: str, said: Sequence[_Message], answer: str) -> None:
-        await self._services.set_fact(_digest([*said, _Message("assistant", answer)]), chat)
+        conversation = [*said, _Message("assistant", answer)]
+        await self._services.set_fact(_digest(conversation), chat, _CONVERSATION_DAYS)
 
-    async def _ask(self, chat: str, text: str) -> str:
+    async def _ask(self, chat: str, text: str, update: str) -> str:
         """The answer to a message. A client that leaves does not stop the turn."""
         from aiohttp import web
 
-        update = uuid.uuid4().hex
-        asked = self._asked[update] = _Asked()
+        asked = self._asked.setdefault(update, _Asked())
+        asked.waiting += 1
         try:
+            if update.startswith(_RETRIED) and (answer := await self._services.fact(f"answer {update}")):
+                return answer
             await self._arrive(update, chat, text, update)
             with anyio.fail_after(self._config.timeout):
                 return await asked.wait()
         except TimeoutError:
             raise _refusal(web.HTTPGatewayTimeout, "no answer in time; the turn goes on") from None
         finally:
-            del self._asked[update]
+            asked.waiting -= 1
+            if not asked.waiting:
+                del self._asked[update]
 
     async def _arrive(self, update: str, chat: str, text: str, message: str) -> None:
         from aiohttp import web
@@ -227,9 +241,10 @@ class HttpServer:
 
 
 class _Asked:
-    """A request that waits for its answer."""
+    """A message whose answer is waited for, by one request or by several with its key."""
 
     def __init__(self) -> None:
+        self.waiting = 0
         self._text = ""
         self._given = anyio.Event()
 
@@ -251,6 +266,13 @@ def _secret(variable: str) -> str:
     if not (value := os.environ.get(variable, "")):
         raise Refused(f"{variable} is not set")
     return value
+
+
+def _update(key: str, place: str, said: Sequence[_Message]) -> str:
+    """The id of a message: the same for requests with the same key."""
+    if not key:
+        return uuid.uuid4().hex
+    return _RETRIED + hashlib.sha256(msgspec.json.encode((key, place, _digest(said)))).hexdigest()
 
 
 def _digest(messages: Sequence[_Message]) -> str:

@@ -3,6 +3,8 @@
 import hashlib
 import hmac
 import json
+import sqlite3
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ from hermes_lab.config.gateway import HttpConfig, WebhookConfig
 from hermes_lab.gateway.daemon import STATUS
 from hermes_lab.gateway.platforms.http import HttpPlatform, HttpServer
 from hermes_lab.gateway.store import GatewayStore
+from hermes_lab.records import read_episodes
 
 KEY = {"Authorization": "Bearer right"}
 
@@ -147,3 +150,35 @@ async def test_without_its_key_http_is_down_with_the_reason(start: Start, wire: 
             while "http" not in (home / STATUS).read_text() or "down" not in (home / STATUS).read_text():  # noqa: ASYNC110
                 await anyio.sleep(0.05)
         assert json.loads((home / STATUS).read_bytes())["platforms"]["http"]["why"] == "NONE_SUCH is not set"
+
+
+async def test_a_request_that_is_sent_again_with_its_key_gets_the_same_answer_of_one_turn(
+    start: Start, http: Http, home: Path
+) -> None:
+    path, key = "/v1/chat/completions", KEY | {"Idempotency-Key": "k1"}
+    slow = said('CALL terminal {"command": "sleep 0.5; date +%N"}\nTell me.')
+    answers: list[Any] = []
+
+    async def ask() -> None:
+        answers.append(text_of(await http.ask(path, slow, key)))
+
+    async with start(http), anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(ask)
+    again = Http(http._config)
+    async with start(again):
+        answers.append(text_of(await again.ask(path, slow, key)))
+        assert len(set(answers)) == 1
+        assert text_of(await again.ask(path, said("Another"), key)) == "Another"
+        assert text_of(await again.ask(path, said("Another"), KEY | {"Idempotency-Key": "k2"})) == "Another"
+    assert len(list(read_episodes(home / "chats"))) == 3
+
+
+async def test_an_answer_is_not_kept_for_ever(start: Start, http: Http, home: Path) -> None:
+    async with start(http):
+        await http.ask("/v1/chat/completions", said("Secret words"), KEY | {"Idempotency-Key": "k1"})
+    store = GatewayStore(home)
+    assert b"Secret words" in store.path.read_bytes()
+    store.forget(time.time() + 2 * 86_400)
+    with sqlite3.connect(store.path) as db:
+        assert not list(db.execute("SELECT name FROM facts WHERE value LIKE '%Secret%'"))

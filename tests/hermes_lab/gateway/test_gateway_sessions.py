@@ -15,6 +15,8 @@ from hermes_lab.gateway.platform import PlatformError, Refused, TryLater, Undeli
 from hermes_lab.gateway.store import GatewayStore
 from hermes_lab.records import read_episodes
 from hermes_lab.sessions import SessionKey, SessionStore
+from hermes_lab.skills.storage.proposals import Proposals
+from hermes_lab.skills.storage.store import SkillStore
 
 HANG = 30.0
 
@@ -207,3 +209,21 @@ async def test_the_agent_sends_messages_to_its_chat_and_the_home_channel_alone(s
         assert "Input should be 'chat' or 'home'" in texts[1] or "to" in texts[1]
         assert await wire.replies(1, "owner") == ["Look at this."]
         assert {each.chat for each in wire.sent} == {"1", "owner"}
+
+
+async def test_a_skill_that_a_conversation_writes_is_a_proposal_if_the_configuration_says_so(
+    start: Start, home: Path, wire: Wire
+) -> None:
+    edit = {"action": "create", "name": "new", "description": "About x", "content": "Do x."}
+    sources = ("skills.proposals=true", "agent.toolsets=[skill_view,skill_manage]")
+    async with start(wire, sources=sources):
+        await wire.say(f"CALL skill_manage {json.dumps(edit)}\nWrite it.")
+        await wire.replies(1)
+        await wire.say('CALL skill_view {"name": "new"}\nRead it.')  # its own session has it
+        await wire.replies(2)
+    live = SkillStore(home / "skills")
+    assert not live.load().skills
+    assert set(Proposals(live).pending()) == {"new"}
+    viewed = list(read_episodes(home / "chats"))[-1].trajectory
+    assert viewed is not None
+    assert any("Do x." in message.content for message in viewed.messages)

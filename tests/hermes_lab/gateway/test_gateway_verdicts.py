@@ -1,8 +1,11 @@
-"""Reactions to replies are verdicts on the turns that they answer."""
+"""Reactions to replies are verdicts on the turns that they answer, and judged turns are tasks."""
 
+import json
 from pathlib import Path
 
 import anyio
+from fakes.command import lab
+from fakes.openai_server import FakeOpenAIServer, Reply, running
 from fakes.wire import Start, Wire
 
 from hermes_lab.gateway.platform import Judged, Sender
@@ -95,3 +98,35 @@ async def test_a_reaction_during_the_next_turn_of_its_chat_is_recorded(start: St
         await react(wire, home, "r1", "m1", True)
         await wire.replies(2)
     assert verdicts(home) == [(True, 1), (None, None)]
+
+
+def test_judged_turns_are_tasks_that_can_be_run_again(start: Start, home: Path, wire: Wire, tmp_path: Path) -> None:
+    async def chat() -> None:
+        async with start(wire):
+            for number, text in enumerate(("What is 1 + 1? 2", "And 2 + 2? 5", "Not judged"), 1):
+                await wire.say(text)
+                await wire.replies(number)
+            await react(wire, home, "r1", "m1", True)
+            await wire.say("/undo", update="20")
+            await wire.replies(4)
+            await wire.say("/bad it is 4", update="21")
+            await wire.replies(5)
+
+    anyio.run(chat)
+    out = tmp_path / "asked.jsonl"
+    done = lab("export", home / "chats", "--format", "tasks", "--consent", "-o", out)
+    assert "2 rows" in done.stderr
+    assert "1 taken back with /undo" in done.stderr
+    good, bad = [json.loads(line) for line in out.read_text().splitlines()]
+    assert good["prompt"] == "What is 1 + 1? 2"
+    assert good["judge"].endswith("The earlier answer:\n\nWhat is 1 + 1? 2")
+    assert bad["prompt"].startswith("The conversation so far:\n\nUser: What is 1 + 1? 2\n\nAssistant: What is 1 + 1? 2")
+    assert bad["prompt"].endswith("The message to answer:\n\nAnd 2 + 2? 5")
+    assert "rejected the earlier answer below (it is 4)" in bad["judge"]
+    with running(FakeOpenAIServer(lambda body: Reply("GRADE: C"))) as judge:
+        chosen = f"{{model: {{provider: openai, base_url: '{judge.base_url}', name: fake}}}}"
+        again = ["-c", f"suite.path={out}", "-c", f"judge={chosen}", "-c", "model.provider=scripted"]
+        again += ["-c", "model.name=fakes.tool_caller:tool_caller", "--out", str(tmp_path / "run"), "--quiet"]
+        ran = lab("run", *again)
+    assert ran.returncode == 0, ran.stderr
+    assert [episode.success for episode in read_episodes(tmp_path / "run")] == [True, True]

@@ -1,0 +1,135 @@
+"""`skills promote`: makes skills live that the agent proposed, once they have been measured."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.lane import WHOLE
+from hermes_lab.runners import output
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.engine.libraries import WITH_PROPOSALS, home_proposals
+from hermes_lab.runners.tables import counted, table
+from hermes_lab.skills.library import load_snapshot
+from hermes_lab.skills.storage.proposals import Proposals, same_text
+from hermes_lab.types import Skill
+
+if TYPE_CHECKING:
+    from hermes_lab.analysis.skill_effects.uplift import Uplift
+
+MaybeNames = Annotated[list[str] | None, typer.Argument(help="Proposals to promote.", show_default="all")]
+
+
+def promote(
+    skills: MaybeNames = None,
+    uplift: Annotated[
+        Path | None,
+        typer.Option(help="The run of `skills uplift` that measured them. Without it, they are only listed."),
+    ] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """`hermes-lab skills promote`."""
+    proposals = home_proposals()
+    pending = proposals.pending()
+    chosen = _chosen(pending, skills or [])
+    if not chosen or uplift is None:
+        _list(proposals, chosen, json, quiet)
+        return
+    measured = _measured(uplift, chosen)
+    passed = [name for name, found in measured.items() if found.passed]
+    if passed:
+        proposals.promote(passed, "; ".join(f"promoted {name}: {measured[name].why}" for name in passed))
+    if json:
+        output.print_json(
+            {"promoted": passed, "waiting": {name: each.why for name, each in measured.items() if not each.passed}}
+        )
+        return
+    rows = [(name, "promoted" if each.passed else "still a proposal", each.why) for name, each in measured.items()]
+    for line in table(("SKILL", "", "UPLIFT"), rows):
+        typer.echo(line)
+    if not quiet:
+        output.say(f"{counted(len(passed), 'skill')} promoted, {len(pending) - len(passed)} still proposed")
+
+
+class _Found:
+    """What the measurement of a proposal says: whether it may go live, and why."""
+
+    def __init__(self, passed: bool, why: str) -> None:
+        self.passed = passed
+        self.why = why
+
+
+def _chosen(pending: Mapping[str, Skill], names: list[str]) -> Mapping[str, Skill]:
+    for name in names:
+        if name not in pending:
+            raise ConfigError(f"{name}: no proposal; there are: {', '.join(pending) or 'none'}")
+    return {name: skill for name, skill in pending.items() if not names or name in names}
+
+
+def _list(proposals: Proposals, chosen: Mapping[str, Skill], json: bool, quiet: bool) -> None:
+    new = chosen.keys() - proposals.live.load().skills.keys()
+    if json:
+        output.print_json({"promoted": [], "waiting": dict.fromkeys(chosen, "not measured")})
+        return
+    rows = [(name, "new" if name in new else "changed", skill.description) for name, skill in chosen.items()]
+    for line in table(("PROPOSAL", "", "DESCRIPTION"), rows) if rows else ():
+        typer.echo(line)
+    if quiet:
+        return
+    output.say(counted(len(chosen), "proposal"))
+    if chosen:
+        output.say(
+            f"measure them: hermes-lab experiment -c CONFIG -c skills.library={WITH_PROPOSALS} --out RUN, then "
+            "hermes-lab skills uplift RUN --arm frozen --proposed --out UPLIFT, then "
+            "hermes-lab skills promote --uplift UPLIFT"
+        )
+
+
+def _measured(run: Path, chosen: Mapping[str, Skill]) -> dict[str, _Found]:
+    """Raises `ConfigError` if the folder is no uplift run."""
+    from hermes_lab.analysis.data.load import load_episodes
+    from hermes_lab.analysis.data.runs import open_runs
+    from hermes_lab.analysis.skill_effects.uplift import uplifts
+
+    (opened,) = open_runs(run)
+    if opened.manifest.command != "uplift":
+        raise ConfigError(
+            f"--uplift: {run} is a `{opened.manifest.command}` run; give one of `hermes-lab skills uplift`"
+        )
+    if warning := opened.warning():
+        output.warn(warning)
+    by_skill: dict[str, list[Uplift]] = {}
+    for each in uplifts(load_episodes(run)):
+        by_skill.setdefault(each.skill, []).append(each)
+    other = _other_texts(run, chosen)
+    return {
+        name: _Found(False, "not measured: it has changed since") if name in other else _judged(by_skill.get(name, []))
+        for name in chosen
+    }
+
+
+def _other_texts(run: Path, chosen: Mapping[str, Skill]) -> set[str]:
+    """The proposals of which the run had another text."""
+    from hermes_lab.analysis.skill_effects.funnel import read_seen
+
+    snapshots = {each.skills.snapshot for each in read_seen(run) if each.lane.startswith(WHOLE)}
+    libraries = [load_snapshot(run / "skills" / snapshot).skills for snapshot in snapshots]
+    return {
+        name
+        for name, skill in chosen.items()
+        if any(name in library and not same_text(library[name], skill) for library in libraries)
+    }
+
+
+def _judged(found: "list[Uplift]") -> _Found:
+    """May go live: in no world the tasks solved with it are fewer than those solved without it."""
+    if not found:
+        return _Found(False, "not measured: no task listed it")
+    worst = min(found, key=lambda each: each.difference)
+    low, high = (f"{100 * end:+.0f}" for end in worst.interval)
+    where = f" in the worst of {len(found)} worlds" if len(found) > 1 else ""
+    why = f"{100 * worst.difference:+.0f} points ({low} to {high}) over {counted(worst.pairs, 'pair')}{where}"
+    return _Found(worst.difference >= 0, why)
