@@ -151,7 +151,7 @@ async def test_a_reply_that_telegram_did_not_take_is_sent_as_it_is(tmp_path: Pat
 async def test_it_connects_again_after_a_failure(tmp_path: Path, api: TelegramApi) -> None:
     api.faults["getupdates"] += ["cut", "502", "cut"]
     async with gateway(tmp_path, api):
-        await until(lambda: state(tmp_path).startswith("down: Telegram: "))
+        await until(lambda: [method for method, _ in api.calls].count("getme") == 2)
         api.say(OWNER, "one")
         await until(lambda: api.sent)
     assert texts(api) == ["one"]

@@ -1,6 +1,7 @@
 """Telegram alone: what its updates mean, and what becomes of a message."""
 
 import struct
+import sys
 import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -227,9 +228,23 @@ async def test_markdown_is_sent_as_it_is(api: TelegramApi) -> None:
     assert "parse_mode" not in api.calls[-1][1]
 
 
+async def test_an_answer_to_a_message_that_is_gone_is_sent(api: TelegramApi) -> None:
+    group = api.group()
+    async with connected(api) as bot:
+        await bot.send(Outbound("k", str(group), "", "hi", reply_to="99"))
+    assert api.sent[0]["text"] == "hi"
+
+
 async def test_a_token_that_is_taken_back_is_refused(api: TelegramApi) -> None:
     async with connected(api) as bot:
         api.token = "1:other"
         with pytest.raises(Refused) as raised:
             await bot.send(Outbound("k", "7", "", "hi"))
     assert TOKEN not in str(raised.value)
+
+
+async def test_a_missing_package_is_named(api: TelegramApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "telegram", None)
+    with pytest.raises(Refused, match=r"pip install 'hermes-lab\[telegram\]'"):
+        async with connected(api):
+            pass
