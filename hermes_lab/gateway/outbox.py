@@ -73,6 +73,9 @@ class Outbox:
         except Undeliverable as error:
             _log.warning("a message to %s cannot be sent: %s", self._ids(letter.platform, letter.chat), error)
             await store.call(store.dead, letter.number, str(error))
+        except Exception as error:  # a fault of the platform's code, which may come each time
+            _log.error("%s failed to send a message: %s", letter.platform, type(error).__name__)
+            await self._failed(letter, Unsure(type(error).__name__))
         else:
             await store.call(store.sent, letter.number, sent)
 

@@ -51,3 +51,17 @@ async def test_the_end_waits_for_what_is_being_sent(start: Start, wire: Wire, ho
             while not GatewayStore(home).counts()["outbox"].get("sending"):  # noqa: ASYNC110 - another task
                 await anyio.sleep(0.01)
     assert GatewayStore(home).counts()["outbox"] == {"sent": 1}
+
+
+async def test_a_fault_in_a_platforms_code_stops_neither_it_nor_other_messages(
+    start: Start, wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    wire.failures = [KeyError("a secret text")]
+    async with start(wire) as gateway:
+        await gateway.post("one", PLACE, "hello")
+        await gateway.post("two", SessionKey("wire", "2", "", "dm"), "there")
+        assert await wire.replies(1) == [f"hello\n{MARK}"]
+        assert await wire.replies(1, "2") == ["there"]
+    assert "wire failed to send a message: KeyError" in caplog.text
+    assert "secret" not in caplog.text
+    assert "wire is down" not in caplog.text
