@@ -16,8 +16,8 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT""",
         "CREATE INDEX jobs_by_next ON jobs (state, next)",
         """CREATE TABLE runs (
-            number INTEGER PRIMARY KEY, job TEXT NOT NULL, slot TEXT NOT NULL, state TEXT NOT NULL,
-            attempt INTEGER NOT NULL DEFAULT 1, pid INTEGER, claimed TEXT NOT NULL, started TEXT, ended TEXT,
+            number INTEGER PRIMARY KEY, job TEXT NOT NULL, slot TEXT NOT NULL, by_hand INTEGER NOT NULL,
+            state TEXT NOT NULL, attempt INTEGER NOT NULL DEFAULT 1, pid INTEGER, claimed TEXT NOT NULL, started TEXT, ended TEXT,
             seconds REAL, exit INTEGER, cost REAL, session TEXT NOT NULL DEFAULT '', output TEXT NOT NULL DEFAULT '',
             target TEXT NOT NULL DEFAULT '', delivery TEXT NOT NULL DEFAULT '', note TEXT NOT NULL DEFAULT '',
             UNIQUE (job, slot)

@@ -29,7 +29,8 @@ _DELIVERED_WITHIN = timedelta(days=1)
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """A run, or a slot without one. Times are ISO 8601 in UTC, `cost` that of the model calls.
+    """A run, or a slot without one. Times are ISO 8601 in UTC, `cost` that of the model calls. A run `by_hand` (1, else 0)
+    is no slot of the schedule, its `slot` is when it was asked for.
 
     `output` is the file with the output. `target` is where the result goes, `delivery` what became of it: "" (nowhere to
     go, or not ended), `delivered`, `undelivered` (nobody was there who could) or `refused`.
@@ -38,6 +39,7 @@ class Run(Struct, frozen=True, kw_only=True):
     number: int
     job: str
     slot: str
+    by_hand: int
     state: RunState
     attempt: int
     pid: int | None
@@ -119,7 +121,7 @@ class RunStore:
         with opened(self.home) as db, transaction(db):
             if since := _under_way(db, name):
                 raise ConfigError(f"{name}: its run of {since} is still under way")
-            run = self._insert(db, job, now, now, "claimed", "by hand")
+            run = self._insert(db, job, now, now, "claimed", "", by_hand=True)
         if run is None:
             raise ConfigError(f"{name} has just run")
         return Claim(job, now, run)
@@ -129,9 +131,11 @@ class RunStore:
         claims = []
         with opened(self.home) as db, transaction(db):
             jobs = {job.name: job for job in map(job_of, db.execute("SELECT * FROM jobs").fetchall())}
-            for run in _runs(db, "state = 'interrupted'"):
+            for run in _runs(db, "state = 'interrupted' AND NOT by_hand"):
                 job = jobs.get(run.job)
-                if job is None or run.attempt > job.definition.retry or _under_way(db, run.job):
+                if job is None or job.state not in ("active", "done") or run.attempt > job.definition.retry:
+                    continue
+                if _under_way(db, run.job):
                     continue
                 attempt, slot = run.attempt + 1, read(run.slot)
                 output = str(self._output(run.job, slot, attempt))
@@ -147,7 +151,7 @@ class RunStore:
         """Begins a claimed run: its open output file, whose lock says that it is under way; None if the claim was
         given up meanwhile."""
         claim.output.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = claim.output.open("w+b", opener=lambda path, flags: os.open(path, flags, 0o600))
+        file = os.fdopen(os.open(claim.output, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w+b")
         fcntl.flock(file, fcntl.LOCK_EX)
         with opened(self.home) as db, transaction(db):
             begun = db.execute(
@@ -213,13 +217,13 @@ class RunStore:
             db.execute("UPDATE runs SET delivery = ?, note = ? WHERE number = ?", (delivery, note, run.number))
 
     def _insert(
-        self, db: sqlite3.Connection, job: Job, slot: datetime, now: datetime, state: str, note: str
+        self, db: sqlite3.Connection, job: Job, slot: datetime, now: datetime, state: str, note: str, by_hand: bool = False
     ) -> Run | None:
         output = str(self._output(job.name, slot, 1)) if state == "claimed" else ""
-        row = (job.name, written(slot), state, os.getpid(), written(now), output, job.target, note)
+        row = (job.name, written(slot), by_hand, state, os.getpid(), written(now), output, job.target, note)
         new = db.execute(
-            "INSERT OR IGNORE INTO runs (job, slot, state, pid, claimed, output, target, note) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO runs (job, slot, by_hand, state, pid, claimed, output, target, note) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             row,
         )
         return _runs(db, "number = ?", new.lastrowid)[0] if new.rowcount else None
