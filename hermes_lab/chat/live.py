@@ -36,7 +36,7 @@ from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.tools.background import Background
-from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.registry import Proposals, ToolContext
 from hermes_lab.tools.scratch import Scratch
 from hermes_lab.tools.toolbox import Toolbox, tool_extras
 from hermes_lab.types import Message
@@ -64,7 +64,8 @@ class LiveChat:
     """A chat under way. It is used by one task at a time.
 
     `key` says where it is held. `config` is that of the current model. `servers` are its MCP servers. `workspace` is a
-    folder of this machine whose files stay, if the agent works in one. `sources` are the `-c` options.
+    folder of this machine whose files stay, if the agent works in one. `sources` are the `-c` options. `jobs` takes the
+    scheduled jobs that the agent proposes.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class LiveChat:
         servers: ChatServers,
         workspace: Path | None = None,
         sources: Sequence[str] = (),
+        jobs: Proposals | None = None,
     ) -> None:
         self.config = config
         self.store = store
@@ -88,6 +90,7 @@ class LiveChat:
         self.sandbox = sandbox
         self.servers = servers
         self.sources = sources
+        self._jobs = jobs
         self._knowledge = knowledge
         self._auxiliary = auxiliary
         self._web = open_web(config.web)
@@ -330,6 +333,7 @@ class LiveChat:
             delegate=delegation,
             heal_attempts=self.config.skills.heal_attempts,
             web=self._web,
+            jobs=self._jobs,
         )
         return context.sharing(before, Background, Scratch, BrowserSession) if before else context
 
@@ -342,6 +346,7 @@ async def open_chat(
     surface: Surface,
     key: SessionKey,
     sources: Sequence[str] = (),
+    jobs: Proposals | None = None,
 ) -> AsyncIterator[LiveChat]:
     """Opens a chat's sandbox; the model is opened with the first session. Raises `InfraError`, and `ConfigError` for a
     folder that cannot be its workspace."""
@@ -355,7 +360,7 @@ async def open_chat(
         opener(extras._replace(workspace=workspace)) as sandbox,
         open_chat_servers(config.mcp, opener, sandbox, surface.note) as servers,
     ):
-        chat = LiveChat(config, knowledge, store, surface, sandbox, auxiliary, key, servers, workspace, sources)
+        chat = LiveChat(config, knowledge, store, surface, sandbox, auxiliary, key, servers, workspace, sources, jobs)
         try:
             yield chat
         finally:

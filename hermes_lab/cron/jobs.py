@@ -4,7 +4,7 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -176,6 +176,16 @@ class JobStore:
             return _found(db, name)
 
 
+def jobs_of(home: Path) -> tuple[JobStore, list[str]]:
+    """The jobs of a home, with those of its `config.yaml` as they stand there now, and what that has changed, a line
+    each. Blocks. Raises `ConfigError`."""
+    from hermes_lab.config.home_file import load_home_config
+
+    config = load_home_config(home, ())
+    store = JobStore(home, config.user.timezone)
+    return store, store.merge(config.cron, datetime.now(UTC))
+
+
 def definition_of(**fields: object) -> CronJobConfig:
     """A definition from a person's or the agent's words. Raises `ConfigError` with one line."""
     try:
@@ -183,7 +193,7 @@ def definition_of(**fields: object) -> CronJobConfig:
     except ValidationError as error:
         first = error.errors()[0]
         at = ".".join(map(str, first["loc"]))
-        message = first["msg"].removeprefix("Value error, ")
+        message = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
         raise ConfigError(f"{at}: {message}" if at else message) from None
 
 
@@ -222,8 +232,8 @@ def _check_target(deliver: str) -> None:
         return
     try:
         SessionKey.parse(deliver)
-    except ConfigError as error:
+    except ConfigError:
         raise ConfigError(
             f"deliver {deliver!r}: give local, origin, a path that begins with ./ or /, a platform such as telegram, "
-            f"or the key of a chat ({error})"
+            "or the key of a chat such as telegram:dm:123"
         ) from None

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import hermes_lab.tools
 from hermes_lab.config.sandboxes import SandboxConfig
@@ -31,6 +31,24 @@ Ask = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Asks the user a question, with optional choices, and returns the answer."""
 Delegate = Callable[[str, str, tuple[str, ...]], Awaitable[dict[str, Any]]]
 """Runs a child agent on a goal with a context and toolsets, and returns the result of the `delegate_task` tool."""
+
+
+class Proposals(Protocol):
+    """Scheduled jobs that the agent proposes, and a person approves. All methods block, and raise `ConfigError`."""
+
+    def propose(self, name: str, schedule: str, prompt: str, skills: Sequence[str], repeat: int | None) -> str:
+        """Proposes a job; returns its first slot, ISO 8601."""
+        ...
+
+    def proposed(self) -> list[dict[str, Any]]:
+        """All jobs, with the state of each."""
+        ...
+
+    def withdraw(self, name: str) -> None:
+        """Removes a proposal that nobody has approved."""
+        ...
+
+
 Serves = Callable[["ToolContext", Collection[str]], bool]
 """Whether a tool is of any use in this episode, given its context and the names of the offered tools."""
 T = TypeVar("T")
@@ -41,7 +59,7 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class ToolContext:
     """What tools have access to in an episode: the sandbox with its limits, and optionally skills, notes, stored
-    sessions, a user to ask, and child agents. `summarise` writes summaries of what tools find.
+    sessions, a user to ask, child agents, and scheduled jobs. `summarise` writes summaries of what tools find.
 
     `heal_attempts` is `skills.heal_attempts`, the retries of a compiled skill. `pages` are the web pages of a task that
     has its own; for other tasks, `web` is the search provider.
@@ -58,6 +76,7 @@ class ToolContext:
     heal_attempts: int = 3
     pages: tuple[Page, ...] = ()
     web: "WebProvider | None" = None
+    jobs: Proposals | None = None
     _state: dict[type, Any] = field(default_factory=dict)
 
     def state(self, kind: type[T]) -> T:
