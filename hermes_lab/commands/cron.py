@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -89,13 +90,14 @@ def _started(jobs: JobStore, name: str, sources: Sequence[str]) -> str:
     if jobs.find(name).state == "proposed":
         raise ConfigError(f"{name} is proposed: /cron approve {name} first")
     options = [word for source in sources for word in ("-c", source)]
-    subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "hermes_lab", "cron", "trigger", *options, "--", name],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    threading.Thread(target=process.wait, daemon=True).start()  # or it would stay as a zombie
     return f"{name} runs now; /cron list shows how it ends"
 
 

@@ -13,6 +13,9 @@ from typing import Literal
 from pydantic import ValidationError
 
 from hermes_lab.config.cron import CronJobConfig
+from hermes_lab.config.home import HomeConfig
+from hermes_lab.config.paths import Problem
+from hermes_lab.config.sources import Resolved, origin_of
 from hermes_lab.cron.database import opened, read, written
 from hermes_lab.cron.schedule import Schedule, machine_zone, parse
 from hermes_lab.errors import ConfigError
@@ -99,14 +102,11 @@ class JobStore:
             _write(db, job)
         return job
 
-    def merge(self, definitions: Sequence[CronJobConfig], now: datetime) -> list[str]:
+    def merge(self, found: Resolved[HomeConfig], now: datetime) -> list[str]:
         """Makes the jobs of `config.yaml` those in the store. Returns what has changed, a line each."""
-        made: list[Job] = []
-        for number, definition in enumerate(definitions):
-            try:
-                made.append(self._made(definition, now, "file", "", None, "active"))
-            except ConfigError as error:
-                raise ConfigError(f"{self.home / FILE}: cron.{number} ({definition.name}): {error}") from None
+        for problem in problems_of_jobs(found, now):
+            raise ConfigError(problem.message)
+        made = [self._made(definition, now, "file", "", None, "active") for definition in found.config.cron]
         if not made and not (self.home / "cron.db").exists():
             return []
         changed: list[str] = []
@@ -115,7 +115,8 @@ class JobStore:
             for job in made:
                 before = stored.get(job.name)
                 if before and before.source != "file":
-                    raise ConfigError(f"{self.home / FILE}: cron: {_taken(before)}")
+                    where = origin_of(("cron", str(made.index(job))), found.origins)
+                    raise ConfigError(f"{where}: cron: {_taken(before)}")
                 if before and before.definition == job.definition:
                     continue
                 _write(db, job)
@@ -152,15 +153,9 @@ class JobStore:
         self, given: CronJobConfig, now: datetime, source: Source, origin: str, folder: Path | None, state: State
     ) -> Job:
         definition = given.model_copy(update={"zone": given.zone or self._zone or machine_zone()})
-        schedule = parse(definition.schedule, definition.zone, now)
-        next = schedule.after(now)
+        next = _check(definition, definition.zone, now).after(now)
         if next is None and source != "file":
             raise ConfigError(f"schedule {definition.schedule!r}: this time has passed")
-        _check_target(definition.deliver)
-        if definition.toolsets is not None:
-            from hermes_lab.tools.toolbox import check_toolsets
-
-            check_toolsets(definition.toolsets)
         where = str((folder or self.home).absolute())
         return Job(definition, state if next else "done", source, origin, where, now, next)
 
@@ -179,11 +174,24 @@ class JobStore:
 def jobs_of(home: Path) -> tuple[JobStore, list[str]]:
     """The jobs of a home, with those of its `config.yaml` as they stand there now, and what that has changed, a line
     each. Blocks. Raises `ConfigError`."""
-    from hermes_lab.config.home_file import load_home_config
+    from hermes_lab.config.home_file import resolve_home
 
-    config = load_home_config(home, ())
-    store = JobStore(home, config.user.timezone)
-    return store, store.merge(config.cron, datetime.now(UTC))
+    found = resolve_home(home / FILE, ())
+    store = JobStore(home, found.config.user.timezone)
+    return store, store.merge(found, datetime.now(UTC))
+
+
+def problems_of_jobs(found: Resolved[HomeConfig], now: datetime) -> list[Problem]:
+    """What is wrong with the schedules, targets and toolsets of the jobs in a `config.yaml`."""
+    problems = []
+    for number, definition in enumerate(found.config.cron):
+        try:
+            _check(definition, definition.zone or "UTC", now)
+        except ConfigError as error:
+            field = f"cron.{number}"
+            where = origin_of(("cron", str(number)), found.origins)
+            problems.append(Problem(where, field, f"{where}: {field} ({definition.name}): {error}"))
+    return problems
 
 
 def definition_of(**fields: object) -> CronJobConfig:
@@ -225,6 +233,17 @@ def _taken(job: Job) -> str:
     made = {"file": f"stands in {FILE}: change it there", "person": "was added by a command", "agent": "is a proposal"}
     mend = "" if job.source == "file" else "; remove it first, or choose another name"
     return f"a job {job.name!r} {made[job.source]}{mend}"
+
+
+def _check(definition: CronJobConfig, zone: str, now: datetime) -> Schedule:
+    """The schedule of a definition, all of whose fields are right. Raises `ConfigError`."""
+    schedule = parse(definition.schedule, zone, now)
+    _check_target(definition.deliver)
+    if definition.toolsets is not None:
+        from hermes_lab.tools.toolbox import check_toolsets
+
+        check_toolsets(definition.toolsets)
+    return schedule
 
 
 def _check_target(deliver: str) -> None:

@@ -15,7 +15,7 @@ from hermes_lab.cron.runs import Run, RunStore
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.interrupt import one_interrupt
-from hermes_lab.runners.tables import table
+from hermes_lab.runners.tables import counted, table
 from hermes_lab.sessions import hermes_home
 from hermes_lab.text.printable import printable
 
@@ -199,10 +199,11 @@ def runs(
 
 def run(config: options.Config = None) -> None:
     """`hermes-lab cron run`."""
-    jobs = _jobs().all()
-    output.say(f"cron: {sum(job.state == 'active' for job in jobs)} active jobs; Ctrl-C stops it")
+    ticker = _ticker(config)
+    active = [job for job in _jobs().all() if job.state == "active"]
+    output.say(f"cron: {counted(len(active), 'active job')}; Ctrl-C stops it")
     with one_interrupt():
-        anyio.run(_ticker(config).run)
+        anyio.run(ticker.run)
 
 
 def tick(config: options.Config = None) -> None:
