@@ -67,7 +67,8 @@ def _created(jobs: JobStore, rest: str, key: SessionKey, now: datetime) -> str:
     for word in more:
         field, sign, value = word.partition("=")
         if not sign or field not in _FIELDS:
-            raise ConfigError(f"/cron create: {word!r} is not one of {', '.join(f'{name}=...' for name in _FIELDS)}")
+            known = ", ".join(f"{each}=..." for each in _FIELDS)
+            raise ConfigError(f"/cron create: {word!r} is not one of {known}")
         fields[field] = value.split(",") if field == "skills" else value
     job = jobs.add(definition_of(**fields), now, origin=str(key))
     return f"created: {job.name}; it runs next at {next_of(job)}{_nobody()}"

@@ -17,7 +17,7 @@ def main(parent: int, program: list[str]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() == parent:
-        os.execv(program[0], program)  # noqa: S606  # no shell is wanted
+        os.execv(program[0], program)  # no shell is wanted
 
 
 if __name__ == "__main__":

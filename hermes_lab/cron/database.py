@@ -12,15 +12,16 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE jobs (
             name TEXT PRIMARY KEY, definition BLOB NOT NULL, state TEXT NOT NULL, source TEXT NOT NULL,
-            origin TEXT NOT NULL, folder TEXT NOT NULL, created TEXT NOT NULL, next TEXT, done INTEGER NOT NULL DEFAULT 0
+            origin TEXT NOT NULL, folder TEXT NOT NULL, created TEXT NOT NULL, next TEXT,
+            done INTEGER NOT NULL DEFAULT 0
         ) STRICT""",
         "CREATE INDEX jobs_by_next ON jobs (state, next)",
         """CREATE TABLE runs (
             number INTEGER PRIMARY KEY, job TEXT NOT NULL, slot TEXT NOT NULL, by_hand INTEGER NOT NULL,
-            state TEXT NOT NULL, attempt INTEGER NOT NULL DEFAULT 1, pid INTEGER, claimed TEXT NOT NULL, started TEXT, ended TEXT,
-            seconds REAL, exit INTEGER, cost REAL, session TEXT NOT NULL DEFAULT '', output TEXT NOT NULL DEFAULT '',
-            target TEXT NOT NULL DEFAULT '', delivery TEXT NOT NULL DEFAULT '', note TEXT NOT NULL DEFAULT '',
-            UNIQUE (job, slot)
+            state TEXT NOT NULL, attempt INTEGER NOT NULL DEFAULT 1, pid INTEGER, claimed TEXT NOT NULL,
+            started TEXT, ended TEXT, seconds REAL, exit INTEGER, cost REAL, session TEXT NOT NULL DEFAULT '',
+            output TEXT NOT NULL DEFAULT '', target TEXT NOT NULL DEFAULT '', delivery TEXT NOT NULL DEFAULT '',
+            note TEXT NOT NULL DEFAULT '', UNIQUE (job, slot)
         ) STRICT""",
         "CREATE INDEX runs_by_state ON runs (state)",
         "CREATE INDEX runs_by_delivery ON runs (delivery)",

@@ -17,8 +17,8 @@ class Deliver(Protocol):
     """Sends a result to a chat platform."""
 
     async def __call__(self, target: str, text: str, files: Sequence[Path]) -> None:
-        """Sends it, or takes it over. `target`: a platform such as `telegram` (its home chat), or the key of a chat such
-        as `telegram:dm:123`. Raises `ConfigError` or `InfraError` if it cannot be sent. A call that was under way when
+        """Sends it, or takes it over. `target`: a platform such as `telegram` (its home chat), or the key of a chat
+        such as `telegram:dm:123`. Raises `ConfigError` or `InfraError` if it cannot be sent. A call that was under way when
         the process died is made again."""
         ...
 

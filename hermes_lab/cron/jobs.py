@@ -217,7 +217,7 @@ def job_of(row: Sequence[object]) -> Job:
 def _write(db: sqlite3.Connection, job: Job) -> None:
     definition, next = job.definition.model_dump_json().encode(), job.next and written(job.next)
     row = (job.name, definition, job.state, job.source, job.origin, job.folder, written(job.created), next, job.done)
-    db.execute(f"INSERT OR REPLACE INTO jobs VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608  # only marks
+    db.execute(f"INSERT OR REPLACE INTO jobs VALUES ({', '.join('?' * len(row))})", row)  # only marks
 
 
 def _found(db: sqlite3.Connection, name: str) -> Job:

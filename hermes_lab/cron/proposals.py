@@ -20,9 +20,7 @@ class JobProposals:
         """See `Proposals`."""
         fields = {"name": name, "schedule": schedule, "prompt": prompt, "skills": skills, "repeat": repeat}
         definition = definition_of(**fields, deliver="origin")
-        job = self._store.add(
-            definition, datetime.now(UTC), source="agent", origin=str(self._key), state="proposed"
-        )
+        job = self._store.add(definition, datetime.now(UTC), source="agent", origin=str(self._key), state="proposed")
         assert job.next is not None
         return job.next.astimezone(job.schedule.zone).isoformat()
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -51,10 +52,10 @@ class JobRunner:
         job = claim.job.definition
         config = await anyio.to_thread.run_sync(self._config, claim)
         store, surface = SessionStore(self._home / "sessions.db"), _Unattended(job.name, self._say)
-        workspace = config.sandbox.workspace if config.chat.context_files else ""
-        working = Path(workspace).expanduser() if workspace else None
-        with closing(await anyio.to_thread.run_sync(HomeKnowledge, self._home, config, "terminal", working)) as knowledge:
-            async with open_chat(config, knowledge, store, surface, SessionKey("cron", job.name), self._sources) as chat:
+        key = SessionKey("cron", job.name)
+        opening = partial(HomeKnowledge, self._home, config, working=_workspace(config))
+        with closing(await anyio.to_thread.run_sync(opening)) as knowledge:
+            async with open_chat(config, knowledge, store, surface, key, self._sources) as chat:
                 await chat.begin()
                 if gone := [name for name in job.skills if name not in chat.library.skills]:
                     raise ConfigError(f"skills: there is no skill {gone[0]}")
@@ -101,6 +102,11 @@ class _Unattended:
 
     def result(self, call: ToolCall, result: ToolResult) -> None:
         """See `Surface.result`."""
+
+
+def _workspace(config: HomeConfig) -> Path | None:
+    workspace = config.sandbox.workspace if config.chat.context_files else ""
+    return Path(workspace).expanduser() if workspace else None
 
 
 def command_line(claim: Claim) -> list[str]:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from hermes_lab.cron.database import opened, read, written
 from hermes_lab.cron.jobs import Job, JobStore, job_of
+from hermes_lab.cron.schedule import COUNTED
 from hermes_lab.errors import ConfigError
 from hermes_lab.migrations import transaction
 
@@ -32,8 +33,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """A run, or a slot without one. Times are ISO 8601 in UTC, `cost` that of the model calls. A run `by_hand` (1, else 0)
     is no slot of the schedule, its `slot` is when it was asked for.
 
-    `output` is the file with the output. `target` is where the result goes, `delivery` what became of it: "" (nowhere to
-    go, or not ended), `delivered`, `undelivered` (nobody was there who could) or `refused`.
+    `output` is the file with the output. `target` is where the result goes, `delivery` what became of it: "" (nowhere
+    to go, or not ended), `delivered`, `undelivered` (nobody was there who could) or `refused`.
     """
 
     number: int
@@ -93,28 +94,26 @@ class RunStore:
             due = "SELECT * FROM jobs WHERE state = 'active' AND next <= ? ORDER BY next, name"
             for job in map(job_of, db.execute(due, (written(now),)).fetchall()):
                 assert job.next is not None
-                count, slot = job.schedule.passed(job.next, now)
-                next, state, lost = job.schedule.after(now), "claimed", count
-                if now - slot <= late or job.definition.missed == "once":
-                    lost -= 1
-                else:
-                    state = "missed"
-                note = f"{'1,000 or more' if count == 1_000 else lost} missed before" if lost > (state == "missed") else ""
+                number, slot = job.schedule.passed(job.next, now)
+                on_time = now - slot <= late
+                before = "1,000 or more" if number == COUNTED else number - 1
+                note = f"{before} missed before" if number > 1 else ""
+                state = "claimed" if on_time or job.definition.missed == "once" else "missed"
                 if state == "claimed" and (since := _under_way(db, job.name)):
                     state, note = "skipped", f"the run of {since} was still under way"
                 run = self._insert(db, job, slot, now, state, note)
-                ran = run is not None and state == "claimed"
-                done = job.done + ran
+                runs = run is not None and state == "claimed"
+                if run is not None and runs:
+                    claims.append(Claim(job, slot, run))
+                next, done = job.schedule.after(now), job.done + runs
                 over = next is None or done == job.definition.repeat
                 after = ("done" if over else "active", next and written(next), done, job.name)
                 db.execute("UPDATE jobs SET state = ?, next = ?, done = ? WHERE name = ?", after)
-                if run is not None and ran:
-                    claims.append(Claim(job, slot, run))
         return claims
 
     def claim_by_hand(self, name: str, now: datetime) -> Claim:
-        """Claims a run now, which is no slot of the schedule. Raises `ConfigError` while one is under way, and for a job
-        that nobody has approved."""
+        """Claims a run now, which is no slot of the schedule. Raises `ConfigError` while one is under way, and for a
+        job that nobody has approved."""
         job = JobStore(self.home).find(name)
         if job.state == "proposed":
             raise ConfigError(f"{name} is proposed: `hermes-lab cron approve {name}` first")
@@ -217,7 +216,14 @@ class RunStore:
             db.execute("UPDATE runs SET delivery = ?, note = ? WHERE number = ?", (delivery, note, run.number))
 
     def _insert(
-        self, db: sqlite3.Connection, job: Job, slot: datetime, now: datetime, state: str, note: str, by_hand: bool = False
+        self,
+        db: sqlite3.Connection,
+        job: Job,
+        slot: datetime,
+        now: datetime,
+        state: str,
+        note: str,
+        by_hand: bool = False,
     ) -> Run | None:
         output = str(self._output(job.name, slot, 1)) if state == "claimed" else ""
         row = (job.name, written(slot), by_hand, state, os.getpid(), written(now), output, job.target, note)
@@ -239,13 +245,15 @@ def compact(slot: datetime) -> str:
 
 
 def _runs(db: sqlite3.Connection, condition: str, *values: object, tail: str = "") -> list[Run]:
-    rows: Sequence[Sequence[object]] = db.execute(f"SELECT * FROM runs WHERE {condition} {tail}", values).fetchall()  # noqa: S608  # conditions stand in this file
-    return [Run(**dict(zip(Run.__struct_fields__, row, strict=True))) for row in rows]  # type: ignore[arg-type]  # as written
+    query = f"SELECT * FROM runs WHERE {condition} {tail}"  # conditions stand in this file
+    rows: Sequence[Sequence[object]] = db.execute(query, values).fetchall()
+    fields = Run.__struct_fields__
+    return [Run(**dict(zip(fields, row, strict=True))) for row in rows]  # type: ignore[arg-type]  # as written
 
 
 def _under_way(db: sqlite3.Connection, job: str) -> str:
     """The slot of the job's run that is under way, or ""."""
-    row = db.execute(f"SELECT slot FROM runs WHERE job = ? AND {_UNDER_WAY}", (job,)).fetchone()  # noqa: S608  # a constant
+    row = db.execute(f"SELECT slot FROM runs WHERE job = ? AND {_UNDER_WAY}", (job,)).fetchone()  # a constant
     return str(row[0]) if row else ""
 
 

@@ -32,7 +32,8 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _SECOND = timedelta(seconds=1)
 _STEP = timedelta(hours=12)
 """No zone changes its clock twice in this time."""
-_COUNTED = 1_000
+COUNTED = 1_000
+"""Of slots that have passed, at most so many are counted."""
 _LOOKBACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=40), timedelta(days=800))
 _FORMS = (
     "write five cron fields such as '0 9 * * mon-fri', @hourly, @daily, @weekly, @monthly, @yearly, 'every 2h', "
@@ -41,9 +42,9 @@ _FORMS = (
 
 
 class Passed(NamedTuple):
-    """The slots that have come: how many (at most 1,000 are counted), and the last one."""
+    """The slots that have come: their number (at most 1,000 are counted), and the last one."""
 
-    count: int
+    number: int
     last: datetime
 
 
@@ -74,13 +75,13 @@ class Schedule:
         """The slots from `first`, which is one, to `now`."""
         if self.period:
             count = (now - first) // self.period
-            return Passed(min(count + 1, _COUNTED), first + count * self.period)
+            return Passed(min(count + 1, COUNTED), first + count * self.period)
         count, last = 0, first
         for slot in self._from(first, now):
             count, last = count + 1, slot
-            if count == _COUNTED:
+            if count == COUNTED:
                 break
-        if count < _COUNTED:
+        if count < COUNTED:
             return Passed(count, last)
         for back in _LOOKBACK:  # so that a year of minutes is not walked through
             if late := list(self._from(self.after(now - back), now)):
@@ -103,7 +104,9 @@ def parse(text: str, zone: str, start: datetime) -> Schedule:
     if match := _EVERY.fullmatch(plain):
         if not (count := int(match["count"])):
             raise ConfigError(f"schedule {text!r}: the period is zero")
-        return Schedule(place, period=timedelta(**{_UNITS[match["unit"][0]]: count}), start=start.replace(microsecond=0))
+        return Schedule(
+            place, period=timedelta(**{_UNITS[match["unit"][0]]: count}), start=start.replace(microsecond=0)
+        )
     if _DATE.match(plain):
         return Schedule(place, once=_single(text, place))
     fields = _NAMES.get(plain, plain)

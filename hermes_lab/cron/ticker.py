@@ -53,7 +53,7 @@ class SystemClock:
 
     async def sleep_until(self, moment: datetime) -> None:
         """See `Clock`. Looks at the clock every second, since it may be set, and the machine may sleep."""
-        while (left := (moment - self.now()).total_seconds()) > 0:
+        while (left := (moment - self.now()).total_seconds()) > 0:  # noqa: ASYNC110  # no event tells the time
             await anyio.sleep(min(left, _LOOK_SECONDS))
 
 
@@ -117,7 +117,9 @@ class Ticker:
     async def once(self) -> int:
         """Runs what is due now, and returns when that has ended: the number of runs."""
         async with anyio.create_task_group() as group:
-            return await self._step(group, TICK_ON_TIME)
+            begun = await self._step(group, TICK_ON_TIME)
+        await self._thread(self._leave)
+        return begun
 
     async def work(self, claim: Claim) -> Run | None:
         """Runs a claimed job to its end, and delivers its result; None if the claim was given up meanwhile. What fails

@@ -1,7 +1,6 @@
 """`hermes-lab cron`: jobs by command, those of config.yaml, and one line for every mistake."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -67,7 +66,7 @@ def test_a_command_that_fails_has_its_exit_code_and_output(tmp_path: Path) -> No
     told = json.loads(done.stdout)
     assert (told["state"], told["exit"]) == ("failed", 2)
     assert "nosuch" in Path(told["output"]).read_text()
-    assert os.stat(told["output"]).st_mode & 0o077 == 0
+    assert Path(told["output"]).stat().st_mode & 0o077 == 0
 
 
 def test_tick_runs_what_is_due_and_ends(tmp_path: Path) -> None:
@@ -156,7 +155,10 @@ def test_a_mistake_is_one_line(args: tuple[str, ...], said: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("- {name: a, schedule: 0 25 * * *, prompt: x}", "config.yaml:2: cron.0 (a): schedule '0 25 * * *': wrong hour"),
+        (
+            "- {name: a, schedule: 0 25 * * *, prompt: x}",
+            "config.yaml:2: cron.0 (a): schedule '0 25 * * *': wrong hour",
+        ),
         ("- {name: a, schedule: '@daily'}", "config.yaml:2: cron.0: give either `prompt` or `command`"),
         ("- {name: a, schedule: '@daily', prompt: x, deliver: 'a b'}", "cron.0 (a): deliver 'a b'"),
         ("- {name: a, schedle: '@daily', prompt: x}", "cron.0.schedle"),

@@ -16,9 +16,10 @@ from hermes_lab.cron.jobs import Job, JobStore, definition_of
 from hermes_lab.cron.run import JobRunner
 from hermes_lab.cron.runs import Run, RunStore
 from hermes_lab.cron.ticker import Ticker
-from hermes_lab.records import files_of, read_attempts
+from hermes_lab.records import read_attempts
 from hermes_lab.sessions import SessionStore
 from hermes_lab.skills import format as skill_format
+from hermes_lab.types import Episode
 
 CREATE = '/cron create "Daily News" "0 9 * * *" "Summarise the news." '
 
@@ -59,7 +60,7 @@ def test_a_prompt_runs_in_a_session_of_its_own_and_is_an_episode(home: Path) -> 
     assert (run.session, run.state, run.exit) == (session.id, "ok", None)
     assert run.cost is not None
     assert Path(run.output).read_text() == "nothing new"
-    (episode,) = (each for file in files_of(home / FOLDER) for each in read_attempts(file))
+    (episode,) = read_attempts(home / FOLDER, Episode)
     assert episode.trajectory is not None
     assert episode.trajectory.final_response == "nothing new"
 
@@ -98,7 +99,7 @@ async def test_prompts_run_side_by_side_in_one_process(home: Path) -> None:
         ticker = Ticker(home, JobRunner(home, options(server)[1::2], lambda _: None), say=lambda _: None)
         async with anyio.create_task_group() as group:
             group.start_soon(ticker.run)
-            while [run.state for run in RunStore(home).latest()] != ["ok"] * 4:
+            while [run.state for run in RunStore(home).latest()] != ["ok"] * 4:  # noqa: ASYNC110
                 await anyio.sleep(0.1)
             group.cancel_scope.cancel()
     assert len({run.session for run in RunStore(home).latest()}) == 4
@@ -159,7 +160,11 @@ def test_what_the_agent_proposes_runs_once_a_person_approves_it(home: Path) -> N
     create = {"action": "create", "name": "tea", "schedule": "every 1s", "prompt": "Tea?", "repeat": 1}
     calls = [
         Reply(tool_calls=[function_call("a", "cronjob", create)]),
-        Reply(tool_calls=[function_call("b", "cronjob", {"action": "create", "name": "x", "schedule": "bad", "prompt": "y"})]),
+        Reply(
+            tool_calls=[
+                function_call("b", "cronjob", {"action": "create", "name": "x", "schedule": "bad", "prompt": "y"})
+            ]
+        ),
         Reply(tool_calls=[function_call("c", "cronjob", {"action": "list"})]),
         Reply(tool_calls=[function_call("d", "cronjob", {"action": "remove", "name": "mine"})]),
         "proposed",
@@ -168,7 +173,9 @@ def test_what_the_agent_proposes_runs_once_a_person_approves_it(home: Path) -> N
     with running(FakeOpenAIServer(calls)) as server:
         given = [*options(server), "-c", "agent.toolsets=[cron]"]
         chat("remind me", *given)
-        results = [json.loads(message["content"]) for message in server.requests[-1]["messages"] if message["role"] == "tool"]
+        results = [
+            json.loads(message["content"]) for message in server.requests[-1]["messages"] if message["role"] == "tool"
+        ]
         assert results[0]["proposed"] == "tea"
         assert "schedule 'bad'" in results[1]["error"]
         assert {job["name"]: job["state"] for job in results[2]["jobs"]} == {"mine": "active", "tea": "proposed"}
