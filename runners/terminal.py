@@ -12,9 +12,9 @@ import anyio.to_thread
 import typer
 
 from hermes_lab.chat.conversation import Turn
+from hermes_lab.chat.endings import as_json, chosen, why_no_answer
 from hermes_lab.config.home import Verbosity
 from hermes_lab.protocols import Delta
-from hermes_lab.runners.chat.endings import as_json, chosen, why_no_answer
 from hermes_lab.sessions import Session
 from hermes_lab.text.printable import printable
 from hermes_lab.tools.registry import Ask
@@ -66,9 +66,18 @@ class Terminal:
         del what
         yield
 
+    @property
+    def send(self) -> None:
+        """See `Surface.send`: there is no chat platform."""
+        return
+
     def note(self, text: str) -> None:
         """See `Surface.note`."""
         typer.secho(printable(text, keep="\n\t"), dim=True, err=True)
+
+    def reply(self, text: str) -> None:
+        """See `Display.reply`."""
+        self.note(text)
 
     def error(self, text: str) -> None:
         """See `Display.error`."""

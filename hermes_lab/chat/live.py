@@ -64,8 +64,8 @@ class LiveChat:
     """A chat under way. It is used by one task at a time.
 
     `key` says where it is held. `config` is that of the current model. `servers` are its MCP servers. `workspace` is a
-    folder of this machine whose files stay, if the agent works in one. `sources` are the `-c` options. `jobs` takes the
-    scheduled jobs that the agent proposes.
+    folder of this machine whose files stay, if the agent works in one. `sources` are the `-c` options. `hint` tells
+    new sessions about the place. `jobs` takes the scheduled jobs that the agent proposes.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class LiveChat:
         servers: ChatServers,
         workspace: Path | None = None,
         sources: Sequence[str] = (),
+        hint: str = "",
         jobs: Proposals | None = None,
     ) -> None:
         self.config = config
@@ -90,6 +91,7 @@ class LiveChat:
         self.sandbox = sandbox
         self.servers = servers
         self.sources = sources
+        self._hint = hint
         self._jobs = jobs
         self._knowledge = knowledge
         self._auxiliary = auxiliary
@@ -315,7 +317,7 @@ class LiveChat:
             persona=said,
             skills=listed,
             more_skills=len(library.listed) - len(listed),
-            background=background,
+            background=[self._hint, *background] if self._hint else background,
             profile=self.config.agent.prompt,
             isolated=self.config.sandbox.isolates,
         )
@@ -328,6 +330,7 @@ class LiveChat:
             notes=views.notes,
             config=self.config.sandbox,
             ask=self.surface.ask,
+            send=self.surface.send,
             sessions=self.store,
             summarise=Summaries(),
             delegate=delegation,
@@ -346,6 +349,7 @@ async def open_chat(
     surface: Surface,
     key: SessionKey,
     sources: Sequence[str] = (),
+    hint: str = "",
     jobs: Proposals | None = None,
 ) -> AsyncIterator[LiveChat]:
     """Opens a chat's sandbox; the model is opened with the first session. Raises `InfraError`, and `ConfigError` for a
@@ -360,7 +364,9 @@ async def open_chat(
         opener(extras._replace(workspace=workspace)) as sandbox,
         open_chat_servers(config.mcp, opener, sandbox, surface.note) as servers,
     ):
-        chat = LiveChat(config, knowledge, store, surface, sandbox, auxiliary, key, servers, workspace, sources, jobs)
+        chat = LiveChat(
+            config, knowledge, store, surface, sandbox, auxiliary, key, servers, workspace, sources, hint, jobs
+        )
         try:
             yield chat
         finally:

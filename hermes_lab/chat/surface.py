@@ -4,7 +4,7 @@ from typing import Protocol
 
 from hermes_lab.config.home import Verbosity
 from hermes_lab.protocols import Delta
-from hermes_lab.tools.registry import Ask
+from hermes_lab.tools.registry import Ask, Send
 from hermes_lab.types import ToolCall, ToolResult
 
 
@@ -16,6 +16,11 @@ class Surface(Protocol):
     @property
     def ask(self) -> Ask | None:
         """How tools ask the user a question; None if nobody can be asked."""
+        ...
+
+    @property
+    def send(self) -> Send | None:
+        """How tools send a message of their own; None where there is no chat platform."""
         ...
 
     def note(self, text: str) -> None:

@@ -107,10 +107,12 @@ RULES = (
     ),
     Rule(
         "sandbox.backend",
-        ("docker", "apptainer"),
+        ("docker", "apptainer", "modal", "daytona"),
         ("sandbox.image", "sandbox.volumes", "sandbox.gpu"),
     ),
     Rule("sandbox.backend", ("ssh",), ("sandbox.ssh",)),
+    Rule("sandbox.backend", ("modal",), ("sandbox.modal",)),
+    Rule("sandbox.backend", ("daytona",), ("sandbox.daytona",)),
     Rule("sandbox.backend", ("local",), ("sandbox.allow_local",)),
     Rule("memory.vectors", ("sqlite", "postgres"), ("memory.top_k", "memory.half_life_days", "memory.relevance")),
     Rule("memory.vectors", ("postgres",), ("memory.url_env",)),

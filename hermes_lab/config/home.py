@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from hermes_lab.config.cron import CronJobConfig
+from hermes_lab.config.gateway import GatewayConfig
 from hermes_lab.config.personalities import NONE, PRESETS
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.section import Section
@@ -101,6 +102,8 @@ class HomeConfig(RunConfig):
     """What chats read, and their record."""
     cron: tuple[CronJobConfig, ...] = ()
     """Scheduled jobs."""
+    gateway: GatewayConfig = GatewayConfig()
+    """The agent on chat platforms."""
 
     @field_validator("cron")
     @classmethod

@@ -8,7 +8,7 @@ from hermes_lab.config.paths import InputPath, OutputPath
 from hermes_lab.config.section import Section
 from hermes_lab.config.units import Unit
 
-BackendName = Literal["bubblewrap", "docker", "local", "ssh", "apptainer"]
+BackendName = Literal["bubblewrap", "docker", "local", "ssh", "apptainer", "modal", "daytona"]
 Promise = Literal["isolation", "no_network", "verifier", "memory", "processes", "file_size", "disk", "no_orphans"]
 """What a backend may keep: see docs/backends.md."""
 
@@ -32,6 +32,32 @@ class SshConfig(Section):
     """Python 3.11 or newer on that machine, which runs the other end. Nothing is installed there."""
 
 
+class ModalConfig(Section):
+    """Sandboxes at Modal (modal.com)."""
+
+    app: str = "hermes-lab"
+    """The app that the sandboxes belong to there. It is created if it does not exist."""
+    environment: str = ""
+    """The environment there; empty: that of your Modal profile."""
+    max_seconds: Annotated[int, Field(ge=10, le=86400), Unit("seconds")] = 3600
+    """How long a sandbox may live. Modal ends it then, whatever runs in it."""
+
+
+class DaytonaConfig(Section):
+    """The account at Daytona in which the sandboxes run."""
+
+    api_url: str = "https://app.daytona.io/api"
+    """The address of its API."""
+    api_key_env: str = "DAYTONA_API_KEY"
+    """The environment variable with the key."""
+    target: str = ""
+    """The region; empty: the default of the account."""
+    snapshot: str = ""
+    """The snapshot that sandboxes are made of, with its own CPUs, memory, disk and GPU, in place of `sandbox.image`."""
+    max_seconds: Annotated[int, Field(ge=60), Unit("seconds")] = 3600
+    """After which Daytona deletes a sandbox, whatever runs in it; it counts minutes, so this is rounded up."""
+
+
 class SandboxConfig(Section):
     """The isolation and limits of an episode."""
 
@@ -44,13 +70,15 @@ class SandboxConfig(Section):
     """Allow `backend: local` to run the agent's commands as your user, with access to your files and network."""
     image: str = "python:3.11-slim"
     """docker: a local image with bash and setpriv, never pulled. apptainer: a .sif file or a folder with a root file
-    system, with Python 3.11 or newer in it."""
+    system, with Python 3.11 or newer in it. modal and daytona: an image of a public registry, with Python 3.11 or newer
+    in it."""
     volumes: tuple[str, ...] = ()
     """Folders of this machine that every sandbox has, too: SOURCE:TARGET, or SOURCE:TARGET:ro for one that commands
-    cannot change."""
+    cannot change. modal and daytona: SOURCE is the name of a volume there; daytona has none with :ro."""
     gpu: str = ""
     """GPUs for commands; empty: none. docker: `all`, a number, or device ids such as 0,1. apptainer: `nvidia` or
-    `rocm`."""
+    `rocm`. modal: a type such as T4, or a type and a number such as A100:2. daytona: a type such as H100, several in
+    order of preference, or `any`."""
     timeout: Annotated[float, Field(gt=0), Unit("seconds")] = 180.0
     """Default timeout of a command, in seconds."""
     memory_mb: Annotated[int, Field(ge=16), Unit("MB")] = 1024
@@ -67,6 +95,10 @@ class SandboxConfig(Section):
     """Maximum characters of a command's output shown to the model; longer output is cut in the middle."""
     ssh: SshConfig = SshConfig()
     """The machine of `backend: ssh`."""
+    modal: ModalConfig = ModalConfig()
+    """The account's side of `backend: modal`."""
+    daytona: DaytonaConfig = DaytonaConfig()
+    """The account of `backend: daytona`."""
 
     @field_validator("backend", mode="before")
     @classmethod

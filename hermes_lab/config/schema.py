@@ -694,7 +694,13 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
     "agent": {"max_repeats": None, "program": "", "review": "auto", "settings": {}, "carry_state": False},
     "learning": {"stop": {"when": "never"}},
     "skills": {"inline_shell": "isolated"},
-    "sandbox": {"workspace": "", "volumes": [], "gpu": "", "ssh": {"isolation": "bubblewrap"}},
+    "sandbox": {
+        "workspace": "",
+        "volumes": [],
+        "gpu": "",
+        "ssh": {"isolation": "bubblewrap"},
+        "daytona": {"snapshot": ""},
+    },
 }
 """Fields added since digests were introduced, with the value that gives the old behaviour."""
 
@@ -736,9 +742,11 @@ def _decisive_model(model: dict[str, Any]) -> dict[str, Any]:
 
 def _decisive_sandbox(sandbox: dict[str, Any]) -> dict[str, Any]:
     """Without where the machine or service is, and what is only required of it."""
-    rows = _without(sandbox, "require")
+    rows = _without(sandbox, "require", "modal")
     if ssh := sandbox.get("ssh"):
         rows["ssh"] = {"isolation": ssh["isolation"]}
+    if daytona := sandbox.get("daytona"):
+        rows["daytona"] = {"snapshot": daytona["snapshot"]}
     return _as_before("sandbox", rows)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -11,6 +12,11 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
 from hermes_lab.types import Root
+
+if TYPE_CHECKING:
+    from hermes_lab.sandbox.daytona import DaytonaMachine
+    from hermes_lab.sandbox.modal import ModalMachine
+    from hermes_lab.sandbox.ssh import SshMachine
 
 
 def open_sandbox(config: SandboxConfig, extras: Extras = NOTHING_MORE, *, root: Root | None = None) -> Sandbox:
@@ -47,19 +53,29 @@ def open_sandbox(config: SandboxConfig, extras: Extras = NOTHING_MORE, *, root: 
             from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
 
             return RemoteSandbox(config, ApptainerMachine(config), extras, root)
+        case "modal":
+            from hermes_lab.sandbox.modal import ModalMachine
+            from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
+
+            return RemoteSandbox(config, ModalMachine(config, keeps=False), extras, root)
+        case "daytona":
+            from hermes_lab.sandbox.daytona import DaytonaMachine
+            from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
+
+            return RemoteSandbox(config, DaytonaMachine(config, keeps=False), extras, root)
 
 
 @asynccontextmanager
 async def open_sandboxes(config: SandboxConfig) -> AsyncIterator[Callable[..., Sandbox]]:
-    """Yields what opens sandboxes as `open_sandbox` does. Those on another machine share one connection to it."""
-    if config.backend != "ssh":
+    """Yields what opens sandboxes as `open_sandbox` does. Those on another machine share one connection to it, and
+    those at a service one client."""
+    if config.backend not in ("ssh", "modal", "daytona"):
         yield partial(open_sandbox, config)
         return
     from hermes_lab.sandbox.remote.sandbox import RemoteSandbox
-    from hermes_lab.sandbox.ssh import SshMachine
 
     check_required(config)
-    machine = SshMachine(config)
+    machine = _shared_machine(config)
 
     def opened(extras: Extras = NOTHING_MORE, *, root: Root | None = None) -> Sandbox:
         return RemoteSandbox(config, machine, extras, root)
@@ -69,6 +85,20 @@ async def open_sandboxes(config: SandboxConfig) -> AsyncIterator[Callable[..., S
     finally:
         with anyio.CancelScope(shield=True):
             await machine.aclose()
+
+
+def _shared_machine(config: SandboxConfig) -> "SshMachine | ModalMachine | DaytonaMachine":
+    if config.backend == "ssh":
+        from hermes_lab.sandbox.ssh import SshMachine
+
+        return SshMachine(config)
+    if config.backend == "modal":
+        from hermes_lab.sandbox.modal import ModalMachine
+
+        return ModalMachine(config)
+    from hermes_lab.sandbox.daytona import DaytonaMachine
+
+    return DaytonaMachine(config)
 
 
 def stricter(config: SandboxConfig, root: Root) -> SandboxConfig:
@@ -94,6 +124,14 @@ def unkept(config: SandboxConfig) -> Mapping[Promise, str]:
         from hermes_lab.sandbox.apptainer import UNKEPT as UNKEPT_IN_APPTAINER
 
         return UNKEPT_IN_APPTAINER
+    if config.backend == "modal":
+        from hermes_lab.sandbox.modal import UNKEPT as UNKEPT_AT_MODAL
+
+        return UNKEPT_AT_MODAL
+    if config.backend == "daytona":
+        from hermes_lab.sandbox.daytona import UNKEPT as UNKEPT_AT_DAYTONA
+
+        return UNKEPT_AT_DAYTONA
     return {}
 
 

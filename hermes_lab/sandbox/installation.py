@@ -6,14 +6,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import hermes_lab
 from hermes_lab.errors import ConfigError
 
 _SYSTEM = (Path("/usr"), Path("/bin"), Path("/sbin"), Path("/lib"), Path("/lib64"))
 _MODULES = "node_modules"
 _HOMES = (Path("/home"), Path("/Users"))
 _ENV = "env"
-_LAB = Path(hermes_lab.__file__).resolve().parent
+_LAB = Path(__file__).resolve().parents[1]
 
 
 def installation(executable: Path) -> tuple[Path, ...]:

@@ -13,7 +13,7 @@ _OWN = tuple(map(PurePosixPath, ("/proc", "/sys", "/dev", "/run/hermes-lab")))
 
 
 class Volume(NamedTuple):
-    """A volume: `source` is a folder of this machine."""
+    """A volume: `source` is a folder of this machine, or the name of a volume at a service."""
 
     source: str
     target: PurePosixPath
@@ -26,7 +26,12 @@ def volumes_of(config: SandboxConfig) -> Sequence[Volume]:
     return tuple(_volume(text) for text in config.volumes)
 
 
-def _volume(text: str) -> Volume:
+def named_volumes_of(config: SandboxConfig) -> Sequence[Volume]:
+    """As `volumes_of`, for volumes that the backend's service has: whether one exists is not checked."""
+    return tuple(_volume(text, service=config.backend) for text in config.volumes)
+
+
+def _volume(text: str, *, service: str = "") -> Volume:
     def wrong(why: str) -> ConfigError:
         return ConfigError(f"sandbox.volumes: {text}: {why}")
 
@@ -41,6 +46,10 @@ def _volume(text: str) -> Volume:
         raise wrong(f"{parts[1]} must be an absolute path in the sandbox")
     if target in _TAKEN or any(target.is_relative_to(each) for each in (*_OWN, WORKSPACE, SKILLS)):
         raise wrong(f"{target} is the sandbox's own; choose another target")
+    if service:
+        if "/" in parts[0] or parts[0].startswith("~"):
+            raise wrong(f"{parts[0]} must be the name of a volume at {service}, not a folder of this machine")
+        return Volume(parts[0], target, mode == "ro")
     source = Path(parts[0]).expanduser()
     if not source.is_absolute():
         raise wrong(f"{parts[0]} must be an absolute path of this machine, or begin with ~")

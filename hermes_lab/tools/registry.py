@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Handler = Callable[..., Awaitable[dict[str, Any]]] | Callable[..., dict[str, Any]]
 Ask = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Asks the user a question, with optional choices, and returns the answer."""
+Send = Callable[[str, str], Awaitable[None]]
+"""Sends a text to `chat` or `home`. Raises `ToolError` if there is no such chat."""
 Delegate = Callable[[str, str, tuple[str, ...]], Awaitable[dict[str, Any]]]
 """Runs a child agent on a goal with a context and toolsets, and returns the result of the `delegate_task` tool."""
 
@@ -62,7 +64,7 @@ class ToolContext:
     sessions, a user to ask, child agents, and scheduled jobs. `summarise` writes summaries of what tools find.
 
     `heal_attempts` is `skills.heal_attempts`, the retries of a compiled skill. `pages` are the web pages of a task that
-    has its own; for other tasks, `web` is the search provider.
+    has its own; for other tasks, `web` is the search provider. `send` sends messages to a chat platform.
     """
 
     sandbox: Sandbox
@@ -77,6 +79,7 @@ class ToolContext:
     pages: tuple[Page, ...] = ()
     web: "WebProvider | None" = None
     jobs: Proposals | None = None
+    send: Send | None = None
     _state: dict[type, Any] = field(default_factory=dict)
 
     def state(self, kind: type[T]) -> T:

@@ -7,9 +7,9 @@ import anyio
 
 from hermes_lab.chat.live import LiveChat
 from hermes_lab.chat.notices import Notices
+from hermes_lab.commands.talk import Talk
 from hermes_lab.errors import SandboxError
 from hermes_lab.runners.chat.screen import Screen
-from hermes_lab.runners.chat.talk import Talk
 
 _WATCH_SECONDS = 1.0
 

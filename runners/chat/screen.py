@@ -27,11 +27,11 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from hermes_lab.chat.conversation import Turn
+from hermes_lab.chat.endings import as_json, chosen, why_no_answer
 from hermes_lab.commands.registry import Completion as Offered
 from hermes_lab.config.home import DisplayConfig, Verbosity
 from hermes_lab.protocols import Delta
 from hermes_lab.runners.chat.blocks import Blocks
-from hermes_lab.runners.chat.endings import as_json, chosen, why_no_answer
 from hermes_lab.sessions import Session
 from hermes_lab.text.printable import printable
 from hermes_lab.tools.registry import Ask
@@ -129,9 +129,18 @@ class Screen:
             self._answer = None
         return chosen(line, choices)
 
+    @property
+    def send(self) -> None:
+        """See `Surface.send`: there is no chat platform."""
+        return
+
     def note(self, text: str) -> None:
         """See `Surface.note`."""
         self._print(Text(printable(text, keep="\n\t"), style="dim"))
+
+    def reply(self, text: str) -> None:
+        """See `Display.reply`."""
+        self.note(text)
 
     def error(self, text: str) -> None:
         """Shows a failure."""

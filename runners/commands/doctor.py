@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(json: options.Json = False) -> int:
     """`hermes-lab doctor`. Starts a sandbox to test it; makes no network requests."""
-    where = (_python, _sandbox, _docker, _apptainer, _ssh)
+    where = (_python, _sandbox, _docker, _apptainer, _ssh, _modal, _daytona)
     what = (_mcp, _training, _vllm, _ray, _gpu, _packaged_model, _memory)
     findings = [check() for check in (*where, *what)]
     findings += _programs()
@@ -86,6 +86,26 @@ def _apptainer() -> Finding:
 
 def _ssh() -> Finding:
     return _packages("ssh sandboxes", ("asyncssh",), "pip install 'hermes-lab[ssh]'")
+
+
+def _modal() -> Finding:
+    found = _packages("modal sandboxes", ("modal",), "pip install 'hermes-lab[modal]'")
+    if not found.works:
+        return found
+    from hermes_lab.sandbox.modal import check_account
+
+    try:
+        check_account()
+    except ConfigError as error:
+        return found._replace(works=False, detail=str(error).removeprefix("sandbox.backend: modal "))
+    return found._replace(detail="modal installed, a token is set (not tried)")
+
+
+def _daytona() -> Finding:
+    variable = SandboxConfig().daytona.api_key_env
+    found = bool(os.environ.get(variable))
+    detail = f"${variable} is set (not tried)" if found else f"${variable} is not set: docs/backends.md"
+    return Finding("daytona", found, detail, needed=False)
 
 
 def _mcp() -> Finding:

@@ -23,8 +23,9 @@ NOTE = {
 
 
 def test_kill_9_with_a_server_in_every_sandbox_doubles_no_row_and_leaves_no_process(
-    tmp_path: Path, scratch: Path
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     tmp_path.chmod(0o755)
     spec, run = tmp_path / "spec.json", tmp_path / "run"
     spec.write_text(json.dumps({"name": "fake", "version": "1", "tools": [NOTE]}))

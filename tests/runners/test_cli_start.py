@@ -5,7 +5,7 @@ import sys
 
 HEAVY = (
     *("numpy", "pandas", "pyarrow", "scipy", "matplotlib", "aiohttp", "ray", "torch", "transformers", "datasets"),
-    *("asyncssh", "mcp"),
+    *("asyncssh", "grpclib", "mcp", "modal"),
 )
 
 

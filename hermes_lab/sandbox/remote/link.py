@@ -129,6 +129,11 @@ class Link:
                 with anyio.CancelScope(shield=True), suppress(SandboxError):
                     await self._send(encode({"cancel": number}))
             raise
+        except SandboxError:
+            self._waiting.pop(number, None)
+            if future.done():
+                future.exception()  # which nobody waits for
+            raise
         if "error" in frame.head:
             kind, message = frame.head["error"]
             raise _ERRORS[kind](message)

@@ -10,8 +10,8 @@ from fakes.openai_server import FakeOpenAIServer
 
 from hermes_lab.chat.home_knowledge import HomeKnowledge
 from hermes_lab.chat.live import LiveChat, open_chat
+from hermes_lab.commands.talk import Talk
 from hermes_lab.config.home import HomeConfig
-from hermes_lab.runners.chat.talk import Talk
 from hermes_lab.runners.terminal import Terminal
 from hermes_lab.sessions import SessionKey, SessionStore
 

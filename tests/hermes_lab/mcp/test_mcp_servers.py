@@ -225,7 +225,7 @@ async def test_no_server_outlives_its_episode_or_run(server: Given, scope: str, 
     async with toolbox_of(config) as (toolbox, _, _):
         with anyio.move_on_after(0.3):
             await called(toolbox, "s__wait")
-    assert not processes.is_running(str(tmp_path / "outlives.json"))
+    await processes.eventually(lambda: not processes.is_running(str(tmp_path / "outlives.json")))
 
 
 async def test_a_server_that_is_cancelled_while_it_starts_leaves_nothing(server: Given, tmp_path: Path) -> None:

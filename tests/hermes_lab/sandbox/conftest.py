@@ -9,7 +9,9 @@ import fakes
 import pytest
 from docker_fixture import needed_config
 from fakes import processes
+from fakes.daytona import FakeDaytona
 from fakes.sshd import Sshd, running_sshd
+from modal_fixture import modal, modal_double, modal_service  # noqa: F401
 
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.protocols import Sandbox
@@ -44,6 +46,17 @@ def apptainer(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     shim.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     return SandboxConfig(backend="apptainer", image="/")
+
+
+@pytest.fixture
+def daytona(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDaytona]:
+    """A test double of Daytona, with a key in the environment and no leases of harnesses."""
+    service = FakeDaytona(tmp_path_factory.mktemp("daytona"))
+    service.start()
+    monkeypatch.setenv("DAYTONA_API_KEY", service.key)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(service.folder / "cache"))
+    yield service
+    service.close()
 
 
 @pytest.fixture(params=["bubblewrap", "docker", "local"])

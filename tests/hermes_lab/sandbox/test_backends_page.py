@@ -15,8 +15,10 @@ BACKENDS = {
     "bubblewrap": SandboxConfig(),
     "docker": SandboxConfig(backend="docker"),
     "apptainer": SandboxConfig(backend="apptainer"),
+    "modal": SandboxConfig(backend="modal"),
     "ssh": SandboxConfig(backend="ssh"),
     "ssh, `isolation: none`": SandboxConfig(backend="ssh", ssh=SshConfig(isolation="none")),
+    "daytona": SandboxConfig(backend="daytona"),
     "local": SandboxConfig(backend="local", allow_local=True),
 }
 

@@ -170,6 +170,7 @@ REFUSING = {
     "clarify": "decide alone",
     "delegate_task": "no child agents",
     "memory": "no notes",
+    "send_message": "no chat to send to",
     "session_search": "no sessions",
     "skill_compile": "no skill library",
     "skill_manage": "no skill library",
@@ -183,6 +184,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "clarify": {"question": "Which?"},
     "delegate_task": {"goal": "Count."},
     "memory": {"action": "add", "target": "user", "content": "x"},
+    "send_message": {"text": "x"},
     "session_search": {"query": "x"},
     "skill_compile": {"name": "f", "purpose": "p", "code": "c", "tests": "t"},
     "skill_manage": {"action": "create", "name": "x"},
@@ -193,7 +195,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 
 async def test_a_tool_that_can_only_refuse_is_not_offered(context: ToolContext) -> None:
-    everything = ("core", "web")
+    everything = ("core", "web", "messages")
     offered = names(Toolbox(everything, context))
     assert set(names(Toolbox(everything, context, profile="compact"))) - set(offered) == set(REFUSING)
     for name, tool in known_tools().items():
@@ -202,7 +204,7 @@ async def test_a_tool_that_can_only_refuse_is_not_offered(context: ToolContext) 
 
 @pytest.mark.parametrize("name", REFUSING)
 async def test_a_tool_that_is_not_offered_still_says_why_it_refuses(context: ToolContext, name: str) -> None:
-    toolbox = Toolbox(("core", "web"), context)
+    toolbox = Toolbox(("core", "web", "messages"), context)
     assert REFUSING[name] in (await run(toolbox, name, **EXAMPLES.get(name, {})))["error"]
     assert REFUSING[name] not in (await run(toolbox.allow(["todo"]), name, **EXAMPLES.get(name, {})))["error"]
 

@@ -1,4 +1,4 @@
-"""What a turn led to, and what the user answered, as the terminal shows and reads it."""
+"""What a turn led to, and what the user answered, as chats show and read it."""
 
 import msgspec
 

@@ -1,10 +1,10 @@
-"""The loop of an interactive chat: reads lines at any time, and works on one message after another."""
+"""Works on what a person types in a chat: commands at once or in turn, and one message after another."""
 
 import time
 from collections import deque
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import anyio
 import anyio.to_thread
@@ -13,7 +13,7 @@ from hermes_lab.chat.conversation import Turn
 from hermes_lab.chat.live import LiveChat
 from hermes_lab.chat.reviews import ReviewLog
 from hermes_lab.chat.surface import Surface
-from hermes_lab.commands.command import Command, CommandContext, Reply
+from hermes_lab.commands.command import Command, CommandContext, Reply, Worker
 from hermes_lab.commands.registry import Registry, Typed, Unknown
 from hermes_lab.errors import ConfigError, ModelError, PromptTooLong
 from hermes_lab.sessions import Session, hermes_home
@@ -29,6 +29,10 @@ class Display(Surface, Protocol):
         """Shows the end of a turn."""
         ...
 
+    def reply(self, text: str) -> None:
+        """Shows what a command answers."""
+        ...
+
     def error(self, text: str) -> None:
         """Shows a failure."""
         ...
@@ -39,12 +43,22 @@ class Display(Surface, Protocol):
 
 
 class Talk:
-    """Works on what the user types. See `Worker`."""
+    """Works on what the user types. See `Worker`.
 
-    def __init__(self, chat: LiveChat, display: Display) -> None:
+    `worker` is who commands see at work, if that is not this object.
+    """
+
+    def __init__(
+        self,
+        chat: LiveChat,
+        display: Display,
+        place: Literal["terminal", "gateway"] = "terminal",
+        worker: Worker | None = None,
+    ) -> None:
         self._chat = chat
         self._display = display
-        self._registry = Registry("terminal")
+        self._worker = worker or self
+        self._registry = Registry(place)
         self._waiting: deque[Typed] = deque()
         self._arrived = anyio.Event()
         self._since: float | None = None
@@ -54,7 +68,7 @@ class Talk:
     @property
     def context(self) -> CommandContext:
         """What commands work on."""
-        return CommandContext(self._chat, self, self._registry)
+        return CommandContext(self._chat, self._worker, self._registry)
 
     @property
     def registry(self) -> Registry:
@@ -96,11 +110,11 @@ class Talk:
             return
         found = self._registry.read(line, self._chat.library.skills)
         if isinstance(found, Unknown):
-            self._display.note(found.told)
+            self._display.reply(found.told)
         elif (command := found.command) and command.busy == "now":
-            await self._now(command, found.text)
+            await self.now(command, found.text)
         elif command and command.busy == "refuse" and self._since is not None:
-            self._display.note(f"/{command.name} cannot run while the agent works; /stop ends the turn")
+            self._display.reply(f"/{command.name} cannot run while the agent works; /stop ends the turn")
         else:
             if self._since is not None:
                 self._display.note(f"queued; {len(self._waiting) + 1} waiting")
@@ -120,9 +134,15 @@ class Talk:
         if isinstance(found, Unknown):
             raise ConfigError(f"PROMPT: {found.told}")
         if found.command and found.command.busy == "now":
-            code = await self._shown(self._command(found.command, found.text), turn=False)
-        else:
-            code = await self.do(found)
+            return await self._shown(self._command(found.command, found.text), turn=False) or await self._drain()
+        return await self.whole(found)
+
+    async def whole(self, job: Typed) -> int:
+        """Works on one job, and on the message that a command sends; returns the exit code."""
+        return await self.do(job) or await self._drain()
+
+    async def _drain(self) -> int:
+        code = 0
         while self._waiting and not code:  # a command has sent a message
             code = await self.do(self._waiting.popleft())
         return code
@@ -143,20 +163,22 @@ class Talk:
         finally:
             self._since = None
 
-    async def _command(self, command: Command, text: str) -> None:
+    async def _command(self, command: Command, text: str, display: Display | None = None) -> None:
         reply: Reply = await command.run(self.context, text)
         if reply.text:
-            self._display.note(reply.text)
+            (display or self._display).reply(reply.text)
         if reply.send:
             self._waiting.appendleft(Typed(None, reply.send, reply.literal))
             self._arrived.set()
         self.quits |= reply.quit
 
-    async def _now(self, command: Command, text: str) -> None:
+    async def now(self, command: Command, text: str, display: Display | None = None) -> None:
+        """Runs a command that needs not wait, and shows what it answers on `display`."""
+        display = display or self._display
         try:
-            await self._command(command, text)
+            await self._command(command, text, display)
         except (ConfigError, ModelError) as error:
-            self._display.error(f"error: {error}")
+            display.error(f"error: {error}")
 
     @contextmanager
     def _interruptible(self) -> Iterator[anyio.CancelScope]:
@@ -188,7 +210,7 @@ class Talk:
             self._display.error(f"error: {' '.join(str(error).split())} ({outcome})")
             return 3
         if interrupted:
-            self._display.note(f"interrupted; {self._outcome(before)}" if turn else "interrupted")
+            self._display.reply(f"interrupted; {self._outcome(before)}" if turn else "interrupted")
             return 130
         return 0
 

@@ -1,0 +1,133 @@
+"""The configuration of the gateway."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from hermes_lab.config.section import Section
+from hermes_lab.config.units import Unit
+
+Verbosity = Literal["off", "new", "all", "verbose"]
+
+
+class PlatformConfig(Section):
+    """What every platform has."""
+
+    allow: tuple[str, ...] = ()
+    """The platform's own ids of those who may write to the agent. Everyone else is refused, or may ask to be paired
+    (`gateway.pairing`)."""
+
+
+class HttpConfig(Section):
+    """HTTP: an endpoint that speaks OpenAI's chat completions, and webhooks. Who has the key may write."""
+
+    host: str = "127.0.0.1"
+    """The address to listen at."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    """The port; 0: any free one."""
+    key_env: str = "HERMES_HTTP_KEY"
+    """The environment variable with the key that clients send as `Authorization: Bearer`."""
+    webhooks: dict[str, "WebhookConfig"] = Field(default_factory=dict)
+    """Webhooks by name, at `/webhook/NAME`."""
+    timeout: Annotated[float, Field(gt=0), Unit("seconds")] = 900.0
+    """Seconds that a request waits for the answer."""
+
+
+class WebhookConfig(Section):
+    """A webhook: a signed request starts a turn."""
+
+    secret_env: str
+    """The environment variable with the secret. Requests carry `X-Hub-Signature-256: sha256=` and the HMAC of their
+    body, as GitHub's do."""
+    prompt: str = "{body}"
+    """The message to the agent; `{body}` is replaced by the body of the request."""
+    deliver: str = ""
+    """The chat that gets the answer, as in `telegram:dm:123`; empty: the answer to the request."""
+
+
+class TelegramConfig(PlatformConfig):
+    """Telegram, as a bot of @BotFather."""
+
+    token_env: str = "TELEGRAM_BOT_TOKEN"  # noqa: S105
+    """The environment variable with the bot's token."""
+    base_url: str = "https://api.telegram.org"
+    """The server of the Bot API. Your own Bot API server has another."""
+
+
+class MatrixConfig(PlatformConfig):
+    """Matrix, as a user of a homeserver."""
+
+    homeserver: str = ""
+    """The homeserver's address, such as `https://matrix.org`."""
+    user: str = ""
+    """The bot's user id, such as `@hermes:matrix.org`."""
+    password_env: str = "MATRIX_PASSWORD"  # noqa: S105
+    """The environment variable with its password."""
+
+
+class EmailConfig(PlatformConfig):
+    """E-mail: an IMAP inbox and an SMTP server. `allow` lists addresses."""
+
+    address: str = ""
+    """The agent's address, which its replies come from."""
+    user: str = ""
+    """The user to sign in as; empty: the address."""
+    password_env: str = "EMAIL_PASSWORD"  # noqa: S105
+    """The environment variable with the password of both servers."""
+    imap_host: str = ""
+    """The IMAP server."""
+    imap_port: Annotated[int, Field(ge=1, le=65535)] = 993
+    """Its port."""
+    smtp_host: str = ""
+    """The SMTP server."""
+    smtp_port: Annotated[int, Field(ge=1, le=65535)] = 465
+    """Its port."""
+    security: Literal["tls", "starttls", "none"] = "tls"
+    """How connections are encrypted. `none` is for servers on this machine."""
+    authenticated: Literal["dmarc", "any"] = "dmarc"
+    """Which mails count as their sender's. `dmarc`: those that the receiving server marks `dmarc=pass` in
+    `Authentication-Results`. `any`: all, though anybody can write any sender into a mail."""
+    authority: str = ""
+    """The name that the receiving server writes in `Authentication-Results`; other names there are not believed. Empty:
+    the domain of `imap_host`."""
+
+
+class GatewayConfig(Section):
+    """The agent on chat platforms (`hermes-lab gateway run`)."""
+
+    platforms: tuple[str, ...] = ()
+    """The platforms to connect to, such as `telegram` and `http`."""
+    home: str = ""
+    """The chat that messages go to which belong to no other, as in `telegram:dm:123`."""
+    pairing: bool = True
+    """Whether a stranger who writes to the agent directly gets a code, which you approve with `hermes-lab gateway pair
+    CODE`. Without it strangers get no answer."""
+    groups: Literal["addressed", "all"] = "addressed"
+    """Which messages in groups the agent answers. `addressed`: those that name it, or answer it. `all`: every one of
+    those who may write."""
+    verbose: Verbosity = "off"
+    """Which tool calls chats show at the start (`/verbose` changes it)."""
+    concurrency: Annotated[int, Field(gt=0)] = 8
+    """Maximum number of turns at the same time."""
+    live_chats: Annotated[int, Field(gt=0)] = 32
+    """Chats that are kept open while they are idle, each with its sandbox. The files that the agent makes in a chat are
+    deleted when it is closed."""
+    idle_minutes: Annotated[float, Field(gt=0), Unit("minutes")] = 30.0
+    """Minutes without a message after which a chat is closed; the next message goes on with its session."""
+    http: HttpConfig = HttpConfig()
+    """HTTP."""
+    telegram: TelegramConfig = TelegramConfig()
+    """Telegram."""
+    matrix: MatrixConfig = MatrixConfig()
+    """Matrix."""
+    email: EmailConfig = EmailConfig()
+    """E-mail."""
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Settings of platforms that other packages provide, by name."""
+
+    @field_validator("platforms")
+    @classmethod
+    def _are_each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"{twice!r} is listed twice")
+        return names

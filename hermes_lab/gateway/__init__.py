@@ -1,0 +1,1 @@
+"""The gateway: the agent on chat platforms."""

@@ -1,0 +1,254 @@
+"""The daemon: platforms on one side, sessions on the other, and the inbox and outbox between them."""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+from hermes_lab.commands.registry import Registry
+from hermes_lab.config.gateway import PlatformConfig
+from hermes_lab.config.home import HomeConfig
+from hermes_lab.errors import ConfigError
+from hermes_lab.gateway.access import CODE_MINUTES, Access
+from hermes_lab.gateway.outbox import Outbox
+from hermes_lab.gateway.platform import CLIENT, Connection, Inbound, Judged, Platform, PlatformError, Refused
+from hermes_lab.gateway.session import SessionWorker, Shared
+from hermes_lab.gateway.split import split
+from hermes_lab.gateway.store import GatewayStore, Ids, Piece, Row
+from hermes_lab.records import write_atomic
+from hermes_lab.sessions import SessionKey, SessionStore
+
+STATUS = "gateway.json"
+HEARTBEAT_SECONDS = 2.0
+_FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 300.0
+_REFUSED_SECONDS = 300.0
+_FORGET_SECONDS = 3600.0
+_log = logging.getLogger("hermes_lab.gateway")
+
+
+class Gateway:
+    """One daemon of one Hermes home."""
+
+    def __init__(self, config: HomeConfig, home: Path, platforms: Sequence[Platform]) -> None:
+        self._config = config
+        self._home = home
+        self._store = GatewayStore(home)
+        self._ids = Ids(self._store.secret())
+        self._platforms = {platform.name: platform for platform in platforms}
+        self._outboxes = {name: Outbox(self._store, each, self._ids) for name, each in self._platforms.items()}
+        self._access = Access(self._store, _listed(config))
+        self._workers: dict[str, SessionWorker] = {}
+        self._states: dict[str, dict[str, Any]] = {name: {"state": "connecting"} for name in self._platforms}
+        self._started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._group: anyio.abc.TaskGroup | None = None
+        self._shared = Shared(
+            config=config,
+            home=home,
+            store=self._store,
+            sessions=SessionStore(home / "sessions.db"),
+            ids=self._ids,
+            working=anyio.CapacityLimiter(config.gateway.concurrency),
+            outgoing=lambda name: self._outboxes[name].wake() if name in self._outboxes else None,
+            cut=self._cut,
+            post=self.post,
+            home_chat=_home_chat(config, self._platforms),
+            hints=lambda name: self._platforms[name].hint if name in self._platforms else "",
+        )
+
+    async def run(self) -> None:
+        """Runs until it is cancelled."""
+        try:
+            async with anyio.create_task_group() as self._group:
+                for row in await self._store.call(self._store.waiting):
+                    self._route(row)
+                for name in self._platforms:
+                    self._group.start_soon(self._keep_connected, name)
+                self._group.start_soon(self._beat)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._write_status, True)
+
+    async def accept(self, platform: str, event: Inbound | Judged) -> None:
+        """Takes an event of a platform; when it returns, the event is on the disk."""
+        if isinstance(event, Judged):
+            return
+        store = self._store
+        if not await store.call(self._access.is_allowed, platform, event.sender.id):
+            await self._refuse(platform, event)
+            return
+        grouped = event.chat_type != "dm"
+        if not event.text.strip() or (grouped and not event.addressed and self._config.gateway.groups == "addressed"):
+            return
+        key = SessionKey(platform, event.chat, event.thread, event.chat_type)
+        if row := await store.call(store.accept, platform, event, key):
+            self._route(row)
+
+    async def _refuse(self, platform: str, event: Inbound) -> None:
+        """Gives a stranger a code, once; says nothing in groups."""
+        store = self._store
+        if not await store.call(store.refuse, platform, event.update):
+            return
+        _log.info("refused: %s on %s", self._ids(platform, event.sender.id), platform)
+        if event.chat_type != "dm" or not self._config.gateway.pairing or not event.sender.id:
+            return
+        if code := await store.call(self._access.code, platform, event.sender):
+            text = (
+                "I do not know you yet. To let you in, my owner runs this within "
+                f"{CODE_MINUTES} minutes: hermes-lab gateway pair {code}"
+            )
+            place = SessionKey(platform, event.chat, event.thread, event.chat_type)
+            await store.call(store.post, f"pair {platform} {event.update}", [Piece(place, text)])
+            self._outboxes[platform].wake()
+
+    async def post(self, name: str, place: SessionKey, text: str) -> None:
+        """Sends a message to a chat; one of a name is sent once. Raises `ConfigError` if its platform is not run."""
+        if place.platform not in self._platforms:
+            raise ConfigError(f"{place}: gateway.platforms has no {place.platform}")
+        pieces = [Piece(place, piece) for piece in self._cut(place.platform, text)]
+        await self._store.call(self._store.post, name, pieces)
+        self._outboxes[place.platform].wake()
+
+    def _route(self, row: Row) -> None:
+        assert self._group is not None
+        if (worker := self._workers.get(row.key)) is None:
+            worker = self._workers[row.key] = SessionWorker(self._shared, row.place)
+            self._make_room()
+            self._group.start_soon(self._serve, row.key, worker)
+        worker.arrived(row)
+
+    async def _serve(self, key: str, worker: SessionWorker) -> None:
+        """Runs a session's worker, and another one for what is left when it ends."""
+        try:
+            await worker.run()
+        except Exception:
+            _log.exception("the work on a chat failed")
+            await anyio.sleep(_FIRST_SECONDS)
+        del self._workers[key]
+        for row in worker.left():
+            self._route(row)
+
+    def _make_room(self) -> None:
+        """Closes the chats that have been idle for the longest, if there are too many."""
+        idle = [worker for worker in self._workers.values() if worker.is_idle]
+        for worker in idle[: max(len(self._workers) - self._config.gateway.live_chats, 0)]:
+            worker.leave()
+
+    async def _keep_connected(self, name: str) -> None:
+        """Connects a platform again whenever it fails; no failure ends the daemon."""
+        wait = _FIRST_SECONDS
+        while True:
+            started = time.monotonic()
+            try:
+                async with self._platforms[name].connect(_OfPlatform(self, name)) as connection:
+                    self._state(name, "up")
+                    await self._exchange(name, connection)
+                why = "the connection ended"
+            except* Refused as errors:
+                why, wait = str(_first(errors)), _REFUSED_SECONDS
+            except* PlatformError as errors:
+                why = str(_first(errors))
+            except* Exception as errors:
+                why = f"{type(_first(errors)).__name__}: {_first(errors)}"
+                _log.error("%s failed", name, exc_info=_first(errors))
+            if time.monotonic() - started > _LONGEST_SECONDS:
+                wait = _FIRST_SECONDS
+            self._state(name, "down", why)
+            await anyio.sleep(wait)
+            wait = min(2 * wait, _LONGEST_SECONDS)
+
+    async def _exchange(self, name: str, connection: Connection) -> None:
+        async def receive() -> None:
+            await connection.receive(lambda event: self.accept(name, event))
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(receive)
+            group.start_soon(self._outboxes[name].send, connection)
+
+    def _state(self, name: str, state: str, why: str = "") -> None:
+        if self._states[name] != {"state": state, "why": why}:
+            (_log.warning if state == "down" else _log.info)("%s is %s%s", name, state, f": {why}" if why else "")
+        self._states[name] = {"state": state, "why": why}
+
+    def _cut(self, name: str, text: str) -> Sequence[str]:
+        platform = self._platforms.get(name)
+        return [each.sent for each in split(text, platform.limit) if not each.blank] if platform else [text]
+
+    async def _beat(self) -> None:
+        """Writes the status, and forgets what is old."""
+        forgotten = 0.0
+        while True:
+            await anyio.to_thread.run_sync(self._write_status)
+            if time.monotonic() - forgotten > _FORGET_SECONDS:
+                forgotten = time.monotonic()
+                await self._store.call(self._store.forget, time.time())
+            await anyio.sleep(HEARTBEAT_SECONDS)
+
+    def _write_status(self, ended: bool = False) -> None:
+        status = {
+            "pid": os.getpid(),
+            "started": self._started,
+            "heartbeat": time.time(),
+            "ended": ended,
+            "platforms": self._states,
+            "chats": len(self._workers),
+            "working": sum(worker.working_seconds is not None for worker in list(self._workers.values())),
+            **self._store.counts(),
+        }
+        write_atomic(self._home / STATUS, json.dumps(status, indent=1).encode())
+
+
+class _OfPlatform:
+    """See `Services`."""
+
+    def __init__(self, gateway: Gateway, name: str) -> None:
+        self.commands = [(each.name, each.summary) for each in Registry("gateway").commands]
+        self.post = gateway.post
+        self._store = gateway._store
+        self._name = name
+
+    async def fact(self, name: str) -> str:
+        """See `Services.fact`."""
+        return await self._store.call(self._store.fact, f"{self._name} {name}")
+
+    async def set_fact(self, name: str, value: str) -> None:
+        """See `Services.set_fact`."""
+        await self._store.call(self._store.set_fact, f"{self._name} {name}", value)
+
+
+def _home_chat(config: HomeConfig, platforms: Mapping[str, Platform]) -> SessionKey | None:
+    """That of `gateway.home`. Raises `ConfigError` if it is none, or if its platform is not run."""
+    if not config.gateway.home:
+        return None
+    try:
+        key = SessionKey.parse(config.gateway.home)
+    except ConfigError as error:
+        raise ConfigError(f"gateway.home: {error}") from None
+    if key.platform not in platforms:
+        raise ConfigError(f"gateway.home: {key}: gateway.platforms has no {key.platform}")
+    return key
+
+
+def _listed(config: HomeConfig) -> Mapping[str, Sequence[str]]:
+    """The ids that each platform lists."""
+    gateway = config.gateway
+    listed = {name: tuple(map(str, each.get("allow", ()))) for name, each in gateway.options.items()}
+    for name in gateway.platforms:
+        if isinstance(section := getattr(gateway, name, None), PlatformConfig):
+            listed[name] = section.allow
+    return {**listed, "http": (CLIENT,)}
+
+
+def _first(failures: BaseExceptionGroup[Any]) -> BaseException:
+    first: BaseException = failures
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first

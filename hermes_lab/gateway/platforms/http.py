@@ -1,0 +1,290 @@
+"""HTTP: the agent as an endpoint of OpenAI's chat completions, and webhooks that start a turn."""
+
+import hashlib
+import hmac
+import json
+import os
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import msgspec
+
+from hermes_lab.config.gateway import HttpConfig
+from hermes_lab.gateway.platform import CLIENT, Accept, Inbound, Outbound, PlatformError, Refused, Sender, Services
+from hermes_lab.gateway.split import Limit
+from hermes_lab.sessions import SessionKey
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+SESSION = "X-Hermes-Session"
+_SIGNATURE = "X-Hub-Signature-256"
+_DELIVERY = ("X-GitHub-Delivery", "X-Hermes-Delivery")
+_MODEL = "hermes"
+_MOST_BYTES = 4 << 20
+_ALIVE_SECONDS = 15.0
+
+
+class _Message(msgspec.Struct):
+    role: str
+    content: str | list[dict[str, Any]] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of all parts."""
+        if isinstance(self.content, list):
+            return "\n".join(str(part.get("text", "")) for part in self.content if part.get("type") == "text")
+        return self.content or ""
+
+
+class _Request(msgspec.Struct):
+    messages: list[_Message]
+    model: str = _MODEL
+    stream: bool = False
+
+
+class HttpPlatform:
+    """See `Platform`."""
+
+    name = "http"
+    limit = Limit(1 << 40, "characters")
+    hint = ""
+    idempotent = True
+
+    def __init__(self, config: HttpConfig) -> None:
+        self._config = config
+
+    @asynccontextmanager
+    async def connect(self, services: Services) -> AsyncIterator["HttpServer"]:
+        """Listens. Raises `PlatformError` if the port is taken, `Refused` without a key."""
+        from aiohttp import web
+
+        server = HttpServer(self._config, services)
+        runner = web.AppRunner(server.app(), access_log=None)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, self._config.host, self._config.port)
+            try:
+                await site.start()
+            except OSError as error:
+                where = f"{self._config.host}:{self._config.port}"
+                raise PlatformError(f"{where}: {error.strerror or error}") from None
+            server.address = runner.addresses[0][:2]
+            yield server
+        finally:
+            with anyio.CancelScope(shield=True):
+                await runner.cleanup()
+
+
+class HttpServer:
+    """See `Connection`."""
+
+    def __init__(self, config: HttpConfig, services: Services) -> None:
+        self.address: tuple[str, int] = ("", 0)
+        self._config = config
+        self._services = services
+        self._key = _secret(config.key_env)
+        self._secrets = {name: _secret(hook.secret_env) for name, hook in config.webhooks.items()}
+        self._accept: Accept | None = None
+        self._asked: dict[str, _Asked] = {}
+
+    def app(self) -> "web.Application":
+        """The application."""
+        from aiohttp import web
+
+        app = web.Application(client_max_size=_MOST_BYTES)
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_post("/webhook/{name}", self._webhook)
+        return app
+
+    async def receive(self, accept: Accept) -> None:
+        """See `Connection.receive`."""
+        self._accept = accept
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._accept = None
+
+    async def send(self, message: Outbound) -> str:
+        """See `Connection.send`. The answer to a client that has left is only in its session."""
+        name = message.chat.removeprefix("webhook-")
+        hook = self._config.webhooks.get(name) if name != message.chat else None
+        if hook and hook.deliver:
+            await self._services.post(f"webhook {message.key}", SessionKey.parse(hook.deliver), message.text)
+        elif asked := self._asked.get(message.reply_to):
+            asked.answer(message.text)
+        return message.key
+
+    async def _health(self, request: "web.Request") -> "web.Response":
+        from aiohttp import web
+
+        del request
+        return web.json_response({"status": "ok" if self._accept else "starting"})
+
+    async def _models(self, request: "web.Request") -> "web.Response":
+        from aiohttp import web
+
+        self._check_key(request)
+        return web.json_response({"object": "list", "data": [{"id": _MODEL, "object": "model", "owned_by": _MODEL}]})
+
+    async def _complete(self, request: "web.Request") -> "web.StreamResponse":
+        from aiohttp import web
+
+        self._check_key(request)
+        try:
+            asked = msgspec.json.decode(await request.read(), type=_Request)
+        except msgspec.DecodeError as error:
+            raise _refusal(web.HTTPBadRequest, str(error)) from None
+        said = [message for message in asked.messages if message.role in ("user", "assistant")]
+        if not said or said[-1].role != "user" or not said[-1].text.strip():
+            raise _refusal(web.HTTPBadRequest, "messages: the last one must be the user's, with a text")
+        given = request.headers.get(SESSION, "")
+        chat, text = await self._place(given, said)
+        if not asked.stream:
+            answer = await self._ask(chat, text)
+            await self._remember(chat, said, answer)
+            return web.json_response(_completion(answer))
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+        await response.prepare(request)
+        async with anyio.create_task_group() as group:
+            group.start_soon(_keep_alive, response)
+            answer = await self._ask(chat, text)
+            group.cancel_scope.cancel()
+        await self._remember(chat, said, answer)
+        for chunk in _chunks(answer):
+            await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    async def _webhook(self, request: "web.Request") -> "web.Response":
+        from aiohttp import web
+
+        name, body = request.match_info["name"], await request.read()
+        if (hook := self._config.webhooks.get(name)) is None:
+            raise _refusal(web.HTTPNotFound, f"no webhook {name}")
+        right = "sha256=" + hmac.new(self._secrets[name].encode(), body, hashlib.sha256).hexdigest()
+        if not hmac.compare_digest(right.encode(), request.headers.get(_SIGNATURE, "").encode()):
+            raise _refusal(web.HTTPUnauthorized, f"{_SIGNATURE} is missing or wrong")
+        text = hook.prompt.replace("{body}", body.decode(errors="replace"))
+        update = next((request.headers[each] for each in _DELIVERY if each in request.headers), uuid.uuid4().hex)
+        if hook.deliver:
+            await self._arrive(f"webhook {name} {update}", f"webhook-{name}", text, "")
+            return web.json_response({"accepted": True}, status=202)
+        answer = await self._ask(f"webhook-{name}", text)
+        return web.json_response({"answer": answer})
+
+    async def _place(self, given: str, said: Sequence[_Message]) -> tuple[str, str]:
+        """The chat of a request and the message for it: that of the session that it names, or else that whose
+        conversation so far is the same, or a new one, which is told about the conversation."""
+        last, before = said[-1].text, said[:-1]
+        if given:
+            return f"session-{given}", last
+        if not before:
+            return uuid.uuid4().hex, last
+        if known := await self._services.fact(_digest(before)):
+            return known, last
+        lines = "\n".join(f"{message.role}: {message.text}" for message in before)
+        return uuid.uuid4().hex, f"The conversation so far:\n\n{lines}\n\nThe message to answer:\n\n{last}"
+
+    async def _remember(self, chat: str, said: Sequence[_Message], answer: str) -> None:
+        await self._services.set_fact(_digest([*said, _Message("assistant", answer)]), chat)
+
+    async def _ask(self, chat: str, text: str) -> str:
+        """The answer to a message. A client that leaves does not stop the turn."""
+        from aiohttp import web
+
+        update = uuid.uuid4().hex
+        asked = self._asked[update] = _Asked()
+        try:
+            await self._arrive(update, chat, text, update)
+            with anyio.fail_after(self._config.timeout):
+                return await asked.wait()
+        except TimeoutError:
+            raise _refusal(web.HTTPGatewayTimeout, "no answer in time; the turn goes on") from None
+        finally:
+            del self._asked[update]
+
+    async def _arrive(self, update: str, chat: str, text: str, message: str) -> None:
+        from aiohttp import web
+
+        if self._accept is None:
+            raise _refusal(web.HTTPServiceUnavailable, "starting")
+        sender = Sender(CLIENT)
+        await self._accept(Inbound(update=update, chat=chat, sender=sender, text=text, message=message))
+
+    def _check_key(self, request: "web.Request") -> None:
+        from aiohttp import web
+
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        if not hmac.compare_digest(given.encode(), self._key.encode()):
+            raise _refusal(web.HTTPUnauthorized, "wrong key: send Authorization: Bearer and the key of this gateway")
+
+
+class _Asked:
+    """A request that waits for its answer."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._given = anyio.Event()
+
+    def answer(self, text: str) -> None:
+        """Gives the answer."""
+        self._text = text
+        self._given.set()
+
+    async def wait(self) -> str:
+        """The answer, once it is given."""
+        await self._given.wait()
+        return self._text
+
+
+PLATFORM = HttpPlatform
+
+
+def _secret(variable: str) -> str:
+    if not (value := os.environ.get(variable, "")):
+        raise Refused(f"{variable} is not set")
+    return value
+
+
+def _digest(messages: Sequence[_Message]) -> str:
+    said = [(message.role, message.text) for message in messages]
+    return hashlib.sha256(msgspec.json.encode(said)).hexdigest()
+
+
+def _completion(answer: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": answer}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return {
+        "id": f"chatcmpl-{uuid.uuid4().hex}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": _MODEL,
+        "choices": [choice],
+    }
+
+
+def _chunks(answer: str) -> list[dict[str, Any]]:
+    head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": "chat.completion.chunk", "created": int(time.time())}
+    said = {"role": "assistant", "content": answer}
+    return [
+        {**head, "model": _MODEL, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+        for delta, reason in ((said, None), ({}, "stop"))
+    ]
+
+
+async def _keep_alive(response: "web.StreamResponse") -> None:
+    while True:
+        await anyio.sleep(_ALIVE_SECONDS)
+        await response.write(b": working\n\n")
+
+
+def _refusal(kind: "type[web.HTTPException]", why: str) -> "web.HTTPException":
+    body = json.dumps({"error": {"message": why, "type": "invalid_request_error"}})
+    return kind(text=body, content_type="application/json")

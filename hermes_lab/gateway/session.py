@@ -1,0 +1,342 @@
+"""Works on the messages of one chat, one after another; commands that need not wait are answered at once."""
+
+import math
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from hermes_lab.chat.endings import chosen
+from hermes_lab.chat.home_knowledge import HomeKnowledge
+from hermes_lab.chat.live import LiveChat, open_chat
+from hermes_lab.chat.notices import Notices
+from hermes_lab.commands.command import Command
+from hermes_lab.commands.registry import Typed, Unknown
+from hermes_lab.commands.talk import Talk
+from hermes_lab.config.home import HomeConfig
+from hermes_lab.errors import ConfigError, InfraError, SandboxError, ToolError
+from hermes_lab.gateway.attribution import attributed
+from hermes_lab.gateway.store import GatewayStore, Ids, Piece, Row
+from hermes_lab.gateway.surface import PlatformSurface
+from hermes_lab.models.reasoning import split_reasoning
+from hermes_lab.sessions import SessionInfo, SessionKey, SessionStore
+from hermes_lab.skills.conditions import Place
+from hermes_lab.tools.background import Background
+
+_MOST_TRIES = 3
+_WATCH_SECONDS = 1.0
+_CUT = "I was restarted while I worked on this, and may have done part of it."
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the sessions of a gateway share. `working` limits the turns under way; `outgoing` is called when a platform
+    has something to send; `hints` tell the model about each platform."""
+
+    config: HomeConfig
+    home: Path
+    store: GatewayStore
+    sessions: SessionStore
+    ids: Ids
+    working: anyio.CapacityLimiter
+    outgoing: Callable[[str], None]
+    cut: Callable[[str, str], Sequence[str]]
+    """Cuts a text into the messages of a platform."""
+    hints: Callable[[str], str]
+    post: Callable[[str, SessionKey, str], Awaitable[None]]
+    """Sends a message, by a name of its own, to any chat."""
+    home_chat: SessionKey | None
+
+
+class SessionWorker:
+    """The work on the messages of one chat. See `Worker`.
+
+    Give it messages with `arrived`; `run` works on them until none has come for a while.
+    """
+
+    def __init__(self, shared: Shared, key: SessionKey) -> None:
+        self.key = key
+        self._shared = shared
+        self._surface = PlatformSurface(shared.config.gateway.verbose, self._acts, self._ask, self._send)
+        self._answers = PlatformSurface("off", self._acts, self._ask, self._send)
+        self._arrived: deque[Row] = deque()
+        self._came = anyio.Event()
+        self._waiting: deque[tuple[Row, Typed]] = deque()
+        self._changed = anyio.Event()
+        self._row: Row | None = None
+        self._talk: Talk | None = None
+        self._question: _Question | None = None
+        self._again: Typed | None = None
+        self._leaving = False
+        self._last = time.monotonic()
+
+    def arrived(self, row: Row) -> None:
+        """Takes a message from the inbox."""
+        self._arrived.append(row)
+        self._came.set()
+
+    def left(self) -> list[Row]:
+        """The messages that it has not worked on, once it has ended."""
+        rows = [*(row for row, _ in self._waiting), *self._arrived]
+        self._waiting.clear()
+        self._arrived.clear()
+        return rows
+
+    def leave(self) -> None:
+        """Lets it end as soon as it is idle."""
+        self._leaving = True
+        self._changed.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits for it."""
+        return not self._arrived and not self._waiting and self._row is None
+
+    @property
+    def working_seconds(self) -> float | None:
+        """See `Worker`."""
+        return self._talk.working_seconds if self._talk else None
+
+    @property
+    def queued(self) -> Sequence[str]:
+        """See `Worker`."""
+        return [row.text for row, _ in self._waiting]
+
+    def queue(self, job: Typed) -> None:
+        """See `Worker`: the message with the command waits, as what it queues."""
+        self._again = job
+
+    def stop(self) -> None:
+        """See `Worker`."""
+        dropped = [row for row, _ in self._waiting]
+        self._waiting.clear()
+        if dropped:
+            self._shared.store.finish([row.number for row in dropped])
+            self._surface.reply(f"dropped: {len(dropped)} waiting {'message' if len(dropped) == 1 else 'messages'}")
+        if self._talk:
+            self._talk.interrupt()
+
+    async def run(self) -> None:
+        """Works until it has been idle for `gateway.idle_minutes`. What fails is told to the person."""
+        try:
+            async with self._open() as chat, anyio.create_task_group() as group:
+                self._talk = Talk(chat, self._surface, "gateway", self)
+                group.start_soon(self._read)
+                group.start_soon(self._watch, chat)
+                await self._work(chat)
+                group.cancel_scope.cancel()
+        except* (ConfigError, InfraError, OSError) as failures:
+            await self._failed(_first(failures))
+        finally:
+            self._talk = None
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[LiveChat]:
+        shared, key = self._shared, self.key
+        config = shared.config
+        place = Place(key.platform, key.chat_type or "dm")
+        knowledge = await anyio.to_thread.run_sync(partial(HomeKnowledge, shared.home, config, place))
+        hint = shared.hints(key.platform)
+        with closing(knowledge):
+            async with open_chat(config, knowledge, shared.sessions, self._surface, key, hint=hint) as chat:
+                stored, new = await anyio.to_thread.run_sync(self._stored)
+                await (chat.resume(stored) if stored and not new else chat.begin())
+                self._surface.taken()
+                yield chat
+
+    def _stored(self) -> tuple[SessionInfo | None, bool]:
+        """The session to go on with, and whether the person has begun a new one since."""
+        id = self._shared.store.fact(f"session {self.key}")
+        found = self._shared.sessions.latest(100 if id else 1, key=self.key)
+        named = next((info for info in found if info.id == id), None)
+        return named or (found[0] if found else None), bool(id) and named is None
+
+    async def _read(self) -> None:
+        """Answers what needs not wait, and lines up the rest."""
+        assert self._talk is not None
+        while True:
+            while not self._arrived:
+                self._came = anyio.Event()
+                await self._came.wait()
+            row = self._arrived.popleft()
+            self._last = time.monotonic()
+            if self._question and not row.text.startswith("/"):
+                self._question.answer(row.text)
+                await self._finish(row, ())
+                continue
+            found = self._talk.registry.read(row.text, self._talk.context.chat.library.skills)
+            if isinstance(found, Unknown):
+                await self._finish(row, (found.told,))
+            elif found.command and found.command.busy == "now":
+                await self._at_once(row, found.command, found.text)
+            elif found.command and found.command.busy == "refuse" and self._row is not None:
+                await self._finish(row, (f"/{found.command.name} cannot run while I work; /stop ends the turn",))
+            else:
+                self._wait(row, found)
+
+    async def _at_once(self, row: Row, command: Command, text: str) -> None:
+        assert self._talk is not None
+        await self._talk.now(command, text, self._answers)
+        said, again, self._again = self._answers.taken(), self._again, None
+        if again is None:
+            await self._finish(row, said)
+            return
+        line = f"/{again.command.name} {again.text}".strip() if again.command else f"{'/' * again.literal}{again.text}"
+        await self._shared.store.call(self._shared.store.requeue, row.number, line)
+        self._wait(row._replace(text=line), again)
+
+    def _wait(self, row: Row, job: Typed) -> None:
+        self._waiting.append((row, job))
+        self._changed.set()
+
+    async def _work(self, chat: LiveChat) -> None:
+        while True:
+            while not self._waiting:
+                self._changed = anyio.Event()
+                if (left := self._idle_seconds(chat)) <= 0 and self.is_idle:
+                    return
+                with anyio.move_on_after(max(left, _WATCH_SECONDS)):
+                    await self._changed.wait()
+            row, job = self._waiting.popleft()
+            self._row = row
+            if row.state == "running" and (told := await self._recovered(row, job)) is not None:
+                await self._finish(row, told)
+            else:
+                await self._do(chat, row, job)
+            self._row = None
+            self._last = time.monotonic()
+
+    def _idle_seconds(self, chat: LiveChat) -> float:
+        """How long it stays open if nothing comes. Background commands keep it open."""
+        if any(each.status == "running" for each in chat.context.state(Background).processes.values()):
+            return math.inf
+        return 0 if self._leaving else self._last + 60 * self._shared.config.gateway.idle_minutes - time.monotonic()
+
+    async def _do(self, chat: LiveChat, row: Row, job: Typed) -> None:
+        assert self._talk is not None
+        store, session = self._shared.store, chat.session
+        await store.call(store.begin, row.number, session.id, session.length)
+        async with self._shared.working:
+            await self._talk.whole(job if job.command else self._said(row, job))
+        if chat.session.id != session.id:
+            await store.call(store.set_fact, f"session {self.key}", chat.session.id)
+        await self._finish(row, self._surface.taken(), chat.session.id)
+
+    def _said(self, row: Row, job: Typed) -> Typed:
+        """The message for the model; in a group, with its sender."""
+        if self.key.chat_type in ("", "dm"):
+            return job
+        attribute = partial(attributed, id=self._shared.ids(row.platform, row.sender.id), name=row.sender.name)
+        word, blank, rest = job.text.partition(" ")
+        if job.text.startswith("/") and not job.literal:  # a skill that is loaded
+            return job._replace(text=f"{word}{blank}{attribute(rest)}")
+        return job._replace(text=attribute(job.text))
+
+    async def _recovered(self, row: Row, job: Typed) -> Sequence[str] | None:
+        """What to tell about a message that was worked on when the daemon ended; None: it is safe to begin again."""
+        if job.command:
+            return (f"I was restarted while /{job.command.name} ran. /history shows where we are.",)
+        try:
+            session = await anyio.to_thread.run_sync(self._shared.sessions.load, row.session)
+        except ConfigError:  # it had no answer yet, and was deleted
+            session = None
+        if session and session.length > row.length:
+            last = session.messages[-1]
+            answer = split_reasoning(last.content).answer if last.role == "assistant" and not last.tool_calls else ""
+            return (answer or f"{_CUT} The partial turn is saved: write again to go on.",)
+        if row.acted or row.tries >= _MOST_TRIES:
+            return (f"{_CUT} Send it again to have it done.",)
+        return None
+
+    async def _finish(self, row: Row, texts: Iterable[str], session: str = "") -> None:
+        shared = self._shared
+        cut = [piece for text in texts if text.strip() for piece in shared.cut(self.key.platform, text)]
+        pieces = [Piece(self.key, text, row.message, session) for text in cut]
+        await shared.store.call(shared.store.finish, [row.number], pieces)
+        shared.outgoing(self.key.platform)
+
+    async def say(self, name: str, text: str) -> None:
+        """Sends a message of its own; one of a name is sent once."""
+        await self._shared.post(name, self.key, text)
+
+    async def _watch(self, chat: LiveChat) -> None:
+        """Tells when a background command has ended."""
+        notices = Notices(self._shared.config.display.background_process_notifications)
+        number = 0
+        while True:
+            await anyio.sleep(_WATCH_SECONDS)
+            if self.working_seconds is not None:
+                continue
+            try:
+                for notice in await notices.new(chat.context):
+                    number += 1
+                    self._last = time.monotonic()
+                    await self.say(f"notice {chat.session.id} {time.time_ns()} {number}", f"[{notice}]")
+            except SandboxError:
+                return
+
+    async def _ask(self, question: str, choices: tuple[str, ...]) -> str:
+        if self._row is None:
+            raise ToolError("nobody can be asked now")
+        lines = [question, *(f"{number}. {choice}" for number, choice in enumerate(choices, 1))]
+        self._question = _Question()
+        try:
+            await self.say(f"question {self._row.number} {time.time_ns()}", "\n".join(lines))
+            return chosen((await self._question.wait()).strip(), choices)
+        finally:
+            self._question = None
+
+    async def _send(self, text: str, to: str) -> None:
+        """See `ToolContext.send`."""
+        name = f"sent {self.key} {time.time_ns()}"
+        if to == "chat":
+            await self.say(name, text)
+        elif self._shared.home_chat is None:
+            raise ToolError("there is no home channel (gateway.home); send it to the chat")
+        else:
+            await self._shared.post(name, self._shared.home_chat, text)
+
+    def _acts(self) -> None:
+        if self._row and not self._row.acted:
+            self._row = self._row._replace(acted=True)
+            self._shared.store.acted(self._row.number)
+
+    async def _failed(self, error: BaseException) -> None:
+        """Tells the person whose message was under way, or would have been next."""
+        rows = self.left()
+        row = self._row or (rows.pop(0) if rows else None)
+        for each in rows:
+            self.arrived(each)
+        if row is not None:
+            await self._finish(row, (f"error: {' '.join(str(error).split())}",))
+
+
+class _Question:
+    """A question to the person, whose next message is the answer."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._given = anyio.Event()
+
+    def answer(self, text: str) -> None:
+        """Gives the answer."""
+        self._text = text
+        self._given.set()
+
+    async def wait(self) -> str:
+        """The answer, once it is given."""
+        await self._given.wait()
+        return self._text
+
+
+def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    first: BaseException = failures
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first

@@ -1,0 +1,25 @@
+"""The `send_message` tool: sends a message of its own to the chat, or to the home channel."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from hermes_lab.errors import ToolError
+from hermes_lab.tools.registry import ToolContext, tool
+
+
+@tool(toolset="messages", serves=lambda ctx, _offered: ctx.send is not None)
+async def send_message(
+    ctx: ToolContext, text: Annotated[str, Field(max_length=20_000)], to: Literal["chat", "home"] = "chat"
+) -> dict[str, Any]:
+    """Send a message now, before your answer: for news during long work, or to tell the owner.
+
+    Args:
+        to: This chat, or the home channel of your owner. You cannot write anywhere else.
+    """
+    if not text.strip():
+        raise ToolError("text: is empty")
+    if ctx.send is None:
+        raise ToolError("there is no chat to send to; put it into your answer")
+    await ctx.send(text, to)
+    return {"sent": to}

@@ -1,0 +1,149 @@
+"""The agent over HTTP: OpenAI's chat completions, and webhooks."""
+
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anyio
+import pytest
+from fakes.wire import Start, Wire
+
+from hermes_lab.config.gateway import HttpConfig, WebhookConfig
+from hermes_lab.gateway.daemon import STATUS
+from hermes_lab.gateway.platforms.http import HttpPlatform, HttpServer
+from hermes_lab.gateway.store import GatewayStore
+
+KEY = {"Authorization": "Bearer right"}
+
+
+class Http(HttpPlatform):
+    """Says at which port it listens."""
+
+    server: HttpServer
+
+    @asynccontextmanager
+    async def connect(self, services: Any) -> AsyncIterator[HttpServer]:
+        async with super().connect(services) as self.server:
+            yield self.server
+
+    async def ask(self, path: str, body: object, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+        """The status and the JSON or text of a request."""
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        with anyio.fail_after(20):
+            while not hasattr(self, "server") or self.server._accept is None:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+            url = "http://{}:{}{}".format(*self.server.address, path)
+            async with aiohttp.ClientSession() as client, client.post(url, data=raw, headers=headers or KEY) as answer:
+                text = await answer.text()
+        return answer.status, json.loads(text) if answer.content_type == "application/json" else text
+
+
+@pytest.fixture
+def http(monkeypatch: pytest.MonkeyPatch) -> Http:
+    monkeypatch.setenv("HERMES_HTTP_KEY", "right")
+    monkeypatch.setenv("HOOK", "shared")
+    hooks = {
+        "answered": WebhookConfig(secret_env="HOOK", prompt="Seen: {body}"),
+        "passed-on": WebhookConfig(secret_env="HOOK", prompt="Seen: {body}", deliver="wire:dm:7"),
+    }
+    return Http(HttpConfig(port=0, webhooks=hooks))
+
+
+def said(*texts: str) -> dict[str, Any]:
+    roles = ("user", "assistant")
+    return {"messages": [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]}
+
+
+def text_of(answer: tuple[int, Any]) -> str:
+    status, body = answer
+    assert status == 200, body
+    content = body["choices"][0]["message"]["content"]
+    assert isinstance(content, str)
+    return content
+
+
+async def test_a_client_that_sends_the_whole_conversation_goes_on_with_its_session(
+    start: Start, http: Http, home: Path
+) -> None:
+    async with start(http):
+        path = "/v1/chat/completions"
+        assert text_of(await http.ask(path, said("One"))) == "One"
+        assert text_of(await http.ask(path, said("One", "One", "Two"))) == "Two"
+        told = text_of(await http.ask(path, said("Another", "Indeed", "Go on")))
+        assert "user: Another\nassistant: Indeed" in told
+        named = KEY | {"X-Hermes-Session": "a"}
+        assert text_of(await http.ask(path, said("First"), named)) == "First"
+        assert "2 turns" not in text_of(await http.ask(path, said("/status"), named))
+        parts = [{"type": "text", "text": "In"}, {"type": "text", "text": "parts"}]
+        assert text_of(await http.ask(path, {"messages": [{"role": "user", "content": parts}]})) == "In\nparts"
+    from hermes_lab.sessions import SessionStore
+
+    lengths = sorted(each.length for each in SessionStore(home / "sessions.db").latest())
+    assert lengths == [3, 3, 3, 5]
+
+
+async def test_a_stream_ends_with_the_answer(start: Start, http: Http) -> None:
+    async with start(http):
+        status, body = await http.ask("/v1/chat/completions", said("Stream it") | {"stream": True})
+        events = [line.removeprefix("data: ") for line in body.splitlines() if line.startswith("data: ")]
+        assert (status, events[-1]) == (200, "[DONE]")
+        deltas = [json.loads(event)["choices"][0]["delta"].get("content", "") for event in events[:-1]]
+        assert "".join(deltas) == "Stream it"
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (said("Hello"), {}, 401),
+        (said("Hello"), {"Authorization": "Bearer wrong"}, 401),
+        (said("Hello"), {"Authorization": "Bearer right "}, 200),
+        (said("Hello"), {"Authorization": "Bearer rightx"}, 401),
+        (b"no JSON", KEY, 400),
+        ({"messages": []}, KEY, 400),
+        (said("One", "Two"), KEY, 400),
+        (said(" "), KEY, 400),
+    ],
+)
+async def test_what_is_refused_starts_no_turn(
+    start: Start, http: Http, body: object, headers: dict[str, str], status: int, home: Path
+) -> None:
+    async with start(http):
+        assert (await http.ask("/v1/chat/completions", body, headers or {"X": "y"}))[0] == status
+        assert bool(GatewayStore(home).counts()["inbox"]) == (status == 200)
+
+
+def signed(body: bytes, secret: str = "shared") -> dict[str, str]:
+    return {"X-Hub-Signature-256": "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}
+
+
+async def test_webhooks_need_their_signature_and_one_delivery_starts_one_turn(
+    start: Start, http: Http, wire: Wire
+) -> None:
+    body = b'{"event": "push"}'
+    async with start(http, wire):
+        answer = await http.ask("/webhook/answered", body, signed(body))
+        assert answer == (200, {"answer": 'Seen: {"event": "push"}'})
+        for headers in ({"X": "y"}, signed(body, "guess"), signed(body + b" "), {"X-Hub-Signature-256": "sha256="}):
+            assert (await http.ask("/webhook/passed-on", body, headers))[0] == 401
+        assert (await http.ask("/webhook/none", body, signed(body)))[0] == 404
+        for _ in range(2):
+            delivery = signed(body) | {"X-GitHub-Delivery": "d1"}
+            assert (await http.ask("/webhook/passed-on", body, delivery))[0] == 202
+        assert await wire.replies(1, "7") == ['Seen: {"event": "push"}']
+        await anyio.sleep(0.2)
+        assert len(wire.sent) == 1
+
+
+async def test_without_its_key_http_is_down_with_the_reason(start: Start, wire: Wire, home: Path) -> None:
+    async with start(HttpPlatform(HttpConfig(port=0, key_env="NONE_SUCH")), wire):
+        await wire.say("Hello")
+        await wire.replies(1)
+        with anyio.fail_after(10):
+            while "http" not in (home / STATUS).read_text() or "down" not in (home / STATUS).read_text():  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+        assert json.loads((home / STATUS).read_bytes())["platforms"]["http"]["why"] == "NONE_SUCH is not set"
