@@ -11,7 +11,7 @@ from typing import Any
 import anyio.to_thread
 
 from hermes_lab.commands.command import Command, CommandContext, Reply
-from hermes_lab.cron.jobs import JobStore, definition_of, jobs_of
+from hermes_lab.cron.jobs import JobStore, definition_of, is_file_target, jobs_of
 from hermes_lab.cron.listing import job_cells, next_of, ticker_line
 from hermes_lab.cron.runs import RunStore
 from hermes_lab.errors import ConfigError, InfraError
@@ -70,7 +70,10 @@ def _created(jobs: JobStore, rest: str, key: SessionKey, now: datetime) -> str:
             known = ", ".join(f"{each}=..." for each in _FIELDS)
             raise ConfigError(f"/cron create: {word!r} is not one of {known}")
         fields[field] = value.split(",") if field == "skills" else value
-    job = jobs.add(definition_of(**fields), now, origin=str(key))
+    definition = definition_of(**fields)
+    if key.platform != "cli" and is_file_target(definition.deliver):
+        raise ConfigError("/cron create: deliver: a chat cannot write files of this machine; `hermes-lab cron add` can")
+    job = jobs.add(definition, now, origin=str(key))
     return f"created: {job.name}; it runs next at {next_of(job)}{_nobody()}"
 
 
@@ -121,6 +124,6 @@ COMMAND = Command(
     busy="now",
     arguments=_names,
     details=f"{_CREATE}\nmakes a job; its results come to this chat unless deliver= says otherwise. Further options: "
-    "skills=a,b model=NAME repeat=N zone=Europe/Berlin missed=once retry=N. A job that the agent has proposed runs once "
-    "you have approved it.",
+    "skills=a,b model=NAME repeat=N zone=Europe/Berlin missed=once retry=N. A job that the agent has proposed runs "
+    "once you have approved it.",
 )

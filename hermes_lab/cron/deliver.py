@@ -6,20 +6,25 @@ from glob import glob
 from pathlib import Path
 from typing import Protocol
 
+from hermes_lab.cron.database import read
 from hermes_lab.cron.jobs import Job
 from hermes_lab.cron.runs import Claim, Run, compact
 from hermes_lab.records import write_atomic
 
 _TAIL_CHARS = 3_000
+_CLOCK_SECONDS = 1.0
+"""The times of files are that coarse, at most."""
 
 
 class Deliver(Protocol):
     """Sends a result to a chat platform."""
 
-    async def __call__(self, target: str, text: str, files: Sequence[Path]) -> None:
+    async def __call__(self, name: str, target: str, text: str, files: Sequence[Path]) -> None:
         """Sends it, or takes it over. `target`: a platform such as `telegram` (its home chat), or the key of a chat
-        such as `telegram:dm:123`. Raises `ConfigError` or `InfraError` if it cannot be sent. A call that was under way when
-        the process died is made again."""
+        such as `telegram:dm:123`. Raises `ConfigError` or `InfraError` if it cannot be sent.
+
+        A call that was under way when the process died is made again, with the same `name`: send a name once.
+        """
         ...
 
 
@@ -42,10 +47,11 @@ def text_of(job: Job, run: Run) -> str:
 
 
 def files_of(claim: Claim) -> list[Path]:
-    """The files that go with a result, as far as they are there."""
+    """The files that go with a result, as far as the run has written them: a run that failed sends no old ones."""
     patterns = [filled(pattern, claim) for pattern in claim.job.definition.files]
     found = [name for pattern in patterns for name in sorted(glob(os.path.join(claim.job.folder, pattern)))]  # noqa: PTH118, PTH207  # Path.glob refuses absolute patterns
-    return [Path(name) for name in dict.fromkeys(found)]
+    since = read(claim.run.started).timestamp() - _CLOCK_SECONDS if claim.run.started else 0.0
+    return [path for path in map(Path, dict.fromkeys(found)) if path.is_file() and path.stat().st_mtime >= since]
 
 
 def filled(text: str, claim: Claim) -> str:

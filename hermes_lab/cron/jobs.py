@@ -60,7 +60,7 @@ class Job:
         deliver = self.origin if self.definition.deliver == "origin" else self.definition.deliver
         if deliver == "local" or deliver.startswith("cli:"):
             return ""
-        return str(Path(self.folder, Path(deliver).expanduser())) if _PATH.match(deliver) else deliver
+        return str(Path(self.folder, Path(deliver).expanduser())) if is_file_target(deliver) else deliver
 
 
 class JobStore:
@@ -205,6 +205,11 @@ def definition_of(**fields: object) -> CronJobConfig:
         raise ConfigError(f"{at}: {message}" if at else message) from None
 
 
+def is_file_target(deliver: str) -> bool:
+    """Whether a `deliver` names a file."""
+    return _PATH.match(deliver) is not None
+
+
 def job_of(row: Sequence[object]) -> Job:
     """The job of a row of the table."""
     _, definition, state, source, origin, folder, created, next, done = row
@@ -247,7 +252,7 @@ def _check(definition: CronJobConfig, zone: str, now: datetime) -> Schedule:
 
 
 def _check_target(deliver: str) -> None:
-    if deliver in ("local", "origin") or _PATH.match(deliver) or _PLATFORM.fullmatch(deliver):
+    if deliver in ("local", "origin") or is_file_target(deliver) or _PLATFORM.fullmatch(deliver):
         return
     try:
         SessionKey.parse(deliver)

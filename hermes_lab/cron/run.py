@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import anyio
 import anyio.abc
@@ -18,11 +18,16 @@ import anyio.to_thread
 from hermes_lab.config.home import HomeConfig, Verbosity
 from hermes_lab.cron import child
 from hermes_lab.cron.deliver import filled
+from hermes_lab.cron.jobs import Job
 from hermes_lab.cron.runs import Claim, Outcome
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Delta
-from hermes_lab.tools.registry import Ask
+from hermes_lab.sessions.keys import SessionKey
+from hermes_lab.tools.registry import Ask, Send
 from hermes_lab.types import ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from hermes_lab.skills.conditions import Place
 
 _GRACE_SECONDS = 10.0
 """What a command may take to end after SIGTERM."""
@@ -47,13 +52,13 @@ class JobRunner:
         # Imported here, so that commands and lists of jobs start without the agent.
         from hermes_lab.chat.home_knowledge import HomeKnowledge
         from hermes_lab.chat.live import open_chat
-        from hermes_lab.sessions import SessionKey, SessionStore
+        from hermes_lab.sessions import SessionStore
 
         job = claim.job.definition
         config = await anyio.to_thread.run_sync(self._config, claim)
         store, surface = SessionStore(self._home / "sessions.db"), _Unattended(job.name, self._say)
         key = SessionKey("cron", job.name)
-        opening = partial(HomeKnowledge, self._home, config, working=_workspace(config))
+        opening = partial(HomeKnowledge, self._home, config, _place(claim.job), _workspace(config))
         with closing(await anyio.to_thread.run_sync(opening)) as knowledge:
             async with open_chat(config, knowledge, store, surface, key, self._sources) as chat:
                 await chat.begin()
@@ -86,6 +91,7 @@ class _Unattended:
 
     verbosity: Verbosity = "off"
     ask: Ask | None = None
+    send: Send | None = None
 
     def __init__(self, name: str, say: Say) -> None:
         self._name = name
@@ -107,6 +113,16 @@ class _Unattended:
 def _workspace(config: HomeConfig) -> Path | None:
     workspace = config.sandbox.workspace if config.chat.context_files else ""
     return Path(workspace).expanduser() if workspace else None
+
+
+def _place(job: Job) -> "Place":
+    """The place whose skills the job has: where it was made."""
+    from hermes_lab.skills.conditions import TERMINAL, Place
+
+    if not job.origin:
+        return TERMINAL
+    key = SessionKey.parse(job.origin)
+    return Place(key.platform, key.chat_type or "dm")
 
 
 def command_line(claim: Claim) -> list[str]:

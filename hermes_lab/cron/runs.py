@@ -25,16 +25,18 @@ RunState = Literal["claimed", "running", "ok", "failed", "timeout", "interrupted
 under way."""
 FOLDER = "cron"
 _UNDER_WAY = "state IN ('claimed', 'running')"
+_TO_SEND = "delivery = iif(target = '', '', 'undelivered')"
 _BEGINS_WITHIN = timedelta(minutes=1)
 _DELIVERED_WITHIN = timedelta(days=1)
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """A run, or a slot without one. Times are ISO 8601 in UTC, `cost` that of the model calls. A run `by_hand` (1, else 0)
-    is no slot of the schedule, its `slot` is when it was asked for.
+    """A run, or a slot without one. Times are ISO 8601 in UTC, `cost` that of the model calls. A run `by_hand` (1, else
+    0) is no slot of the schedule, its `slot` is when it was asked for.
 
     `output` is the file with the output. `target` is where the result goes, `delivery` what became of it: "" (nowhere
-    to go, or not ended), `delivered`, `undelivered` (nobody was there who could) or `refused`.
+    to go, or not ended), `undelivered` (not yet: nobody was there who could, or the process died), `delivered` or
+    `refused`.
     """
 
     number: int
@@ -140,7 +142,8 @@ class RunStore:
                 output = str(self._output(run.job, slot, attempt))
                 db.execute(
                     "UPDATE runs SET state = 'claimed', attempt = ?, output = ?, pid = ?, claimed = ?, started = NULL, "
-                    "ended = NULL, seconds = NULL, note = 'repeated after an interruption' WHERE number = ?",
+                    "ended = NULL, seconds = NULL, delivery = '', "
+                    "note = 'repeated after an interruption' WHERE number = ?",
                     (attempt, output, os.getpid(), written(now), run.number),
                 )
                 claims.append(Claim(job, slot, _runs(db, "number = ?", run.number)[0]))
@@ -167,8 +170,8 @@ class RunStore:
         note = "; ".join(filter(None, (claim.run.note, outcome.note)))
         with opened(self.home) as db, transaction(db):
             db.execute(
-                "UPDATE runs SET state = ?, exit = ?, cost = ?, session = ?, note = ?, ended = ?, seconds = ? "
-                "WHERE number = ? AND state IN ('claimed', 'running')",
+                f"UPDATE runs SET {_TO_SEND}, state = ?, exit = ?, cost = ?, session = ?, note = ?, ended = ?, "
+                "seconds = ? WHERE number = ? AND state IN ('claimed', 'running')",
                 (*outcome[:4], note, written(now), round(seconds, 3), claim.run.number),
             )
             return _runs(db, "number = ?", claim.run.number)[0]
@@ -186,7 +189,8 @@ class RunStore:
                 if lost:
                     note = "; ".join(filter(None, (run.note, note)))
                     changed = db.execute(
-                        "UPDATE runs SET state = 'interrupted', ended = ?, note = ? WHERE number = ? AND state = ?",
+                        f"UPDATE runs SET state = 'interrupted', ended = ?, note = ?, {_TO_SEND} "
+                        "WHERE number = ? AND state = ?",
                         (written(now), note, run.number, run.state),
                     )
                     if changed.rowcount:
@@ -205,15 +209,18 @@ class RunStore:
             return _runs(db, "? IN ('', job)", job, tail=f"ORDER BY claimed DESC, number DESC LIMIT {int(limit)}")
 
     def undelivered(self, now: datetime) -> list[Run]:
-        """The results of the last day that nobody could deliver."""
+        """The results of the last day that are not delivered."""
         with opened(self.home) as db:
             return _runs(db, "delivery = 'undelivered' AND ended > ?", written(now - _DELIVERED_WITHIN))
 
     def note_delivery(self, run: Run, delivery: str, why: str = "") -> None:
-        """Records what became of a run's result."""
+        """Records what became of a run's result, unless another process has delivered it."""
         note = "; ".join(filter(None, (run.note, why)))
         with opened(self.home) as db, transaction(db):
-            db.execute("UPDATE runs SET delivery = ?, note = ? WHERE number = ?", (delivery, note, run.number))
+            db.execute(
+                "UPDATE runs SET delivery = ?, note = ? WHERE number = ? AND attempt = ? AND delivery = 'undelivered'",
+                (delivery, note, run.number, run.attempt),
+            )
 
     def _insert(
         self,

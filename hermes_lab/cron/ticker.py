@@ -70,8 +70,8 @@ class Beat(NamedTuple):
 
 
 class Ticker:
-    """Runs the jobs of one home, side by side. `deliver` sends results to chat platforms; without it they are kept as
-    undelivered, for a ticker that has one. `say` gets status lines."""
+    """Runs the jobs of one home, side by side. `deliver` sends results to chat platforms; without it they are kept for
+    a day, for a ticker that has one. `say` gets status lines."""
 
     def __init__(
         self,
@@ -95,6 +95,7 @@ class Ticker:
         self._next: datetime | None = None
         # Threads of its own: those of anyio may all be taken by jobs.
         self._limiter = anyio.CapacityLimiter(_THREADS)
+        self._delivering: set[int] = set()
         self.working = 0
         """How many jobs it runs now."""
 
@@ -136,17 +137,20 @@ class Ticker:
 
     async def _step(self, group: anyio.abc.TaskGroup, late: timedelta) -> int:
         now = self._clock.now()
-        await self._thread(self._beat, now)
-        for run in await self._thread(self._runs.recover, now):
+        interrupted, claims = await self._thread(self._look, now, late)
+        for run in interrupted:
             self._say(f"cron: {run.job} at {run.slot} was interrupted: {run.note}")
-        claims = await self._thread(self._runs.repeat_interrupted, now)
-        claims += await self._thread(self._runs.claim, now, late)
         for claim in claims:
             group.start_soon(self._guarded, claim)
-        if self._deliver:
-            group.start_soon(self._deliver_kept, now)
+        group.start_soon(self._deliver_kept, now)
         self._next = await self._thread(self._runs.next_slot)
         return len(claims)
+
+    def _look(self, now: datetime, late: timedelta) -> tuple[list[Run], list[Claim]]:
+        """What was interrupted, and what is to be run now. Blocks."""
+        self._beat(now)
+        interrupted = self._runs.recover(now)
+        return interrupted, self._runs.repeat_interrupted(now) + self._runs.claim(now, late)
 
     async def _guarded(self, claim: Claim) -> None:
         try:
@@ -177,15 +181,24 @@ class Ticker:
         return run
 
     async def _delivered(self, claim: Claim, run: Run) -> Run:
-        if not run.target:
+        if not run.target or run.number in self._delivering:
             return run
+        self._delivering.add(run.number)
+        try:
+            await self._send(claim, run)
+        finally:
+            self._delivering.discard(run.number)
+        return run
+
+    async def _send(self, claim: Claim, run: Run) -> None:
         text = await self._thread(text_of, claim.job, run)
         delivery, why = "delivered", ""
         try:
             if is_path(run.target):
                 await self._thread(write_copy, run.target, text)
             elif self._deliver:
-                await self._deliver(run.target, text, await self._thread(files_of, claim))
+                name = f"cron-{run.number}-{run.attempt}"
+                await self._deliver(name, run.target, text, await self._thread(files_of, Claim(*claim[:2], run)))
             else:
                 delivery, why = "undelivered", f"kept for {run.target}: no gateway runs here"
         except Exception as error:  # the result is kept
@@ -193,14 +206,13 @@ class Ticker:
         if why:
             self._say(f"cron: {run.job} at {run.slot}: not delivered: {why}")
         await self._thread(self._runs.note_delivery, run, delivery, why)
-        return run
 
     async def _deliver_kept(self, now: datetime) -> None:
-        """Delivers the results that tickers without a gateway kept."""
+        """Delivers what other tickers kept, or could not deliver before they were killed."""
         try:
             jobs = {job.name: job for job in await self._thread(self._jobs.all)}
             for run in await self._thread(self._runs.undelivered, now):
-                if job := jobs.get(run.job):
+                if (job := jobs.get(run.job)) and (self._deliver or is_path(run.target)):
                     await self._delivered(Claim(job, read(run.slot), run), run)
         except Exception as error:
             self._say(f"cron: {_one_line(error)}")

@@ -1,10 +1,14 @@
 """Prompts that run at set times, `/cron` in chats, and the jobs that the agent proposes."""
 
 import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any
 
 import anyio
 import pytest
@@ -12,12 +16,14 @@ from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 
 from hermes_lab.chat.turns import FOLDER
+from hermes_lab.commands.cron import COMMAND
 from hermes_lab.cron.jobs import Job, JobStore, definition_of
 from hermes_lab.cron.run import JobRunner
-from hermes_lab.cron.runs import Run, RunStore
+from hermes_lab.cron.runs import Claim, Outcome, Run, RunStore
 from hermes_lab.cron.ticker import Ticker
+from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_attempts
-from hermes_lab.sessions import SessionStore
+from hermes_lab.sessions import SessionKey, SessionStore
 from hermes_lab.skills import format as skill_format
 from hermes_lab.types import Episode
 
@@ -105,6 +111,33 @@ async def test_prompts_run_side_by_side_in_one_process(home: Path) -> None:
     assert len({run.session for run in RunStore(home).latest()}) == 4
 
 
+@pytest.mark.anyio
+async def test_a_command_that_fails_is_delivered_with_its_files(home: Path) -> None:
+    (home / "old.txt").write_text("of another day")
+    os.utime(home / "old.txt", times=(0, 0))
+    line = "config show --nosuch"
+    add(home, "night", schedule="every 1s", prompt="", command=line, repeat=1, deliver="telegram", files=["*.txt"])
+    runner, sent = JobRunner(home, (), lambda _: None), []
+
+    async def run(claim: Claim, output: IO[bytes]) -> Outcome:
+        (home / "report.txt").write_text("half a report")
+        return await runner(claim, output)
+
+    async def deliver(name: str, target: str, text: str, files: Sequence[Path]) -> None:
+        sent.append((target, text.splitlines(), [file.name for file in files]))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(Ticker(home, run, deliver=deliver, say=lambda _: None).run)
+        while not sent:  # noqa: ASYNC110
+            await anyio.sleep(0.1)
+        group.cancel_scope.cancel()
+    ((target, lines, files),) = sent
+    assert (target, files) == ("telegram", ["report.txt"])
+    assert lines[0].startswith("night: failed, exit code 2, ")
+    assert lines[1].startswith("hermes-lab: error: ")
+    assert last(home, "night").exit == 2
+
+
 def chat(line: str, *more: str) -> str:
     done = lab("chat", *more, "--", line)
     assert done.returncode in (0, 2), done
@@ -154,6 +187,15 @@ def test_a_mistake_in_a_chat_is_told_and_makes_no_job(line: str, said: str, home
         assert said in chat(line, *options(server))
         assert not server.requests
     assert JobStore(home).all() == []
+
+
+@pytest.mark.parametrize(("key", "made"), [("telegram:dm:1", False), ("cli:local", True)])
+@pytest.mark.anyio
+async def test_a_chat_on_a_platform_makes_no_files_here(key: str, made: bool, home: Path) -> None:
+    context: Any = SimpleNamespace(chat=SimpleNamespace(key=SessionKey.parse(key), sources=()))
+    with nullcontext() if made else pytest.raises(ConfigError, match="cannot write files of this machine"):
+        await COMMAND.run(context, 'create a "0 9 * * *" "What is new?" deliver=./news.txt')
+    assert [job.target for job in JobStore(home).all()] == ([str(home / "news.txt")] if made else [])
 
 
 def test_what_the_agent_proposes_runs_once_a_person_approves_it(home: Path) -> None:
