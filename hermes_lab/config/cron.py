@@ -38,7 +38,8 @@ class CronJobConfig(Section):
     was made; a job of this file or of the command line has none. A path (beginning with `/`, `./`, `../` or `~`): to
     that file. A platform such as `telegram`, or the key of a chat such as `telegram:dm:123`: there."""
     files: tuple[str, ...] = ()
-    """Files to deliver with the result, as paths or patterns such as `runs/night-{date}/*.png`."""
+    """Files to deliver with the result, as paths or patterns such as `runs/night-{date}/*.png`; those that the run has
+    not written are left out."""
     repeat: Annotated[int, Field(ge=1)] | None = None
     """How often it runs in all; null: for ever."""
     missed: Literal["skip", "once"] = "skip"

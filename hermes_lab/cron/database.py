@@ -39,9 +39,8 @@ def opened(home: Path) -> AbstractContextManager[sqlite3.Connection]:
 
 
 def written(moment: datetime) -> str:
-    """A time as it stands in the database: ISO 8601 in UTC, whole seconds where they are; later ones sort later."""
-    text = moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
-    return f"{text.removesuffix('.000')}Z"
+    """A time as it stands in the database: ISO 8601 in UTC with milliseconds, so that later ones sort later."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def read(text: str) -> datetime:

@@ -44,7 +44,8 @@ def run_cells(run: Run) -> tuple[str, ...]:
     """Job, slot, state, exit code, seconds, cost, delivery, file of the output, note."""
     numbers = ("-" if run.exit is None else str(run.exit), "-" if run.seconds is None else f"{run.seconds:.1f}")
     cost = "-" if run.cost is None else f"{run.cost:.4f}"
-    return run.job, run.slot, run.state, *numbers, cost, run.delivery or "-", run.output or "-", run.note or "-"
+    slot = run.slot.replace(".000Z", "Z")
+    return run.job, slot, run.state, *numbers, cost, run.delivery or "-", run.output or "-", run.note or "-"
 
 
 def ticker_line(home: Path) -> str:

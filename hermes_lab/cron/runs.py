@@ -248,7 +248,7 @@ class RunStore:
 
 def compact(slot: datetime) -> str:
     """A slot in a file's name: `20270328T070000Z`."""
-    return written(slot).replace("-", "").replace(":", "")
+    return written(slot).replace("-", "").replace(":", "").replace(".000Z", "Z")
 
 
 def _runs(db: sqlite3.Connection, condition: str, *values: object, tail: str = "") -> list[Run]:
