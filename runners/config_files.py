@@ -2,17 +2,19 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hermes_lab.config.fields import SectionDoc, sections_of
 from hermes_lab.config.home import HomeConfig
-from hermes_lab.config.home_file import FILE, problems_in_home
+from hermes_lab.config.home_file import FILE, problems_in_home, resolve_home
 from hermes_lab.config.paths import Problem
 from hermes_lab.config.problems import find_problems
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.section import Section
 from hermes_lab.config.sources import Merged, origin_of, resolve
+from hermes_lab.cron.jobs import problems_of_jobs
 from hermes_lab.errors import ConfigError
 from hermes_lab.sessions import hermes_home
 
@@ -98,7 +100,8 @@ def problems_in(kind: Kind, sources: Sequence[str]) -> list[Problem]:
         return _refused(lambda: load_lock(Path(sources[0])), sources[0])
     if kind.name == "home":
         found, merged = problems_in_home(Path(sources[0]), sources[1:])
-        return found + _unknown_names(merged, found)
+        found += _unknown_names(merged, found)
+        return found or problems_of_jobs(resolve_home(Path(sources[0]), sources[1:]), datetime.now(UTC))
     attempts = list(_attempts(kind, sources)) if kind.name in ("train", "grpo") else []
     found = [*attempts, *find_problems(kind.schema, sources, kind.optional)]
     locked = {problem.field for problem in attempts}

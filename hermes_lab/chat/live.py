@@ -36,7 +36,7 @@ from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.tools.background import Background
-from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.registry import Proposals, ToolContext
 from hermes_lab.tools.scratch import Scratch
 from hermes_lab.tools.toolbox import Toolbox, tool_extras
 from hermes_lab.types import Message
@@ -65,7 +65,7 @@ class LiveChat:
 
     `key` says where it is held. `config` is that of the current model. `servers` are its MCP servers. `workspace` is a
     folder of this machine whose files stay, if the agent works in one. `sources` are the `-c` options. `hint` tells
-    new sessions about the place.
+    new sessions about the place. `jobs` takes the scheduled jobs that the agent proposes.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class LiveChat:
         workspace: Path | None = None,
         sources: Sequence[str] = (),
         hint: str = "",
+        jobs: Proposals | None = None,
     ) -> None:
         self.config = config
         self.store = store
@@ -91,6 +92,7 @@ class LiveChat:
         self.servers = servers
         self.sources = sources
         self._hint = hint
+        self._jobs = jobs
         self._knowledge = knowledge
         self._auxiliary = auxiliary
         self._web = open_web(config.web)
@@ -334,6 +336,7 @@ class LiveChat:
             delegate=delegation,
             heal_attempts=self.config.skills.heal_attempts,
             web=self._web,
+            jobs=self._jobs,
         )
         return context.sharing(before, Background, Scratch, BrowserSession) if before else context
 
@@ -347,6 +350,7 @@ async def open_chat(
     key: SessionKey,
     sources: Sequence[str] = (),
     hint: str = "",
+    jobs: Proposals | None = None,
 ) -> AsyncIterator[LiveChat]:
     """Opens a chat's sandbox; the model is opened with the first session. Raises `InfraError`, and `ConfigError` for a
     folder that cannot be its workspace."""
@@ -360,7 +364,9 @@ async def open_chat(
         opener(extras._replace(workspace=workspace)) as sandbox,
         open_chat_servers(config.mcp, opener, sandbox, surface.note) as servers,
     ):
-        chat = LiveChat(config, knowledge, store, surface, sandbox, auxiliary, key, servers, workspace, sources, hint)
+        chat = LiveChat(
+            config, knowledge, store, surface, sandbox, auxiliary, key, servers, workspace, sources, hint, jobs
+        )
         try:
             yield chat
         finally:

@@ -41,7 +41,7 @@ def sections_of(schema: type[BaseModel], path: str = "") -> Iterator[SectionDoc]
     for name, field in schema.model_fields.items():
         where = f"{path}.{name}" if path else name
         if many := _section_of_each(field.annotation):
-            named.append((f"{where}.NAME", many))
+            named.append((f"{where}.{'NAME' if get_origin(field.annotation) is dict else 'NUMBER'}", many))
         elif section := _section(field.annotation):
             inner.append((where, section))
             if type(None) not in get_args(field.annotation):
@@ -91,8 +91,11 @@ def _section(annotation: Any) -> type[BaseModel] | None:
 
 
 def _section_of_each(annotation: Any) -> type[BaseModel] | None:
-    """The section that a mapping of names has for each."""
-    return _section(get_args(annotation)[1]) if get_origin(annotation) is dict else None
+    """The section that a mapping of names has for each, or that each item of a list is."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin in (tuple, list):
+        return _section(args[0])
+    return _section(args[1]) if origin is dict else None
 
 
 def _is_union(annotation: Any) -> bool:
@@ -125,7 +128,7 @@ def _type(annotation: Any, marks: list[Any]) -> str:
     if origin is tuple and args[-1] is not Ellipsis:
         return f"list of {len(args)}: {_type(args[0], [])}"
     if origin in (tuple, list):
-        return f"list of {_type(args[0], [])}"
+        return f"list of {'sections' if _section(args[0]) else _type(args[0], [])}"
     if origin is dict:
         return f"mapping of names to {'sections' if _section(args[1]) else _type(args[1], [])}"
     if annotation is str:

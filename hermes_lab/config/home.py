@@ -4,14 +4,15 @@ import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, ClassVar, Literal
-from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from hermes_lab.config.cron import CronJobConfig
 from hermes_lab.config.gateway import GatewayConfig
 from hermes_lab.config.personalities import NONE, PRESETS
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.section import Section
+from hermes_lab.config.zones import check_zone
 
 Verbosity = Literal["off", "new", "all", "verbose"]
 """Which tool calls are shown. `off`: none. `new`: a call where the tool differs from the one before. `all`: every call,
@@ -46,14 +47,7 @@ class UserConfig(Section):
     @field_validator("timezone")
     @classmethod
     def _is_known(cls, zone: str) -> str:
-        try:
-            if zone:
-                ZoneInfo(zone)
-        except (ValueError, KeyError, OSError):  # unknown, no relative path, or a folder such as `Europe`
-            near = get_close_matches(zone, available_timezones(), 1)
-            mend = f"did you mean {near[0]}?" if near else "give a name such as Europe/Berlin or UTC"
-            raise ValueError(f"no time zone {zone!r}; {mend}") from None
-        return zone
+        return check_zone(zone)
 
     @field_validator("preferences", mode="before")
     @classmethod
@@ -106,8 +100,18 @@ class HomeConfig(RunConfig):
     """The screen."""
     chat: ChatConfig = ChatConfig()
     """What chats read, and their record."""
+    cron: tuple[CronJobConfig, ...] = ()
+    """Scheduled jobs."""
     gateway: GatewayConfig = GatewayConfig()
     """The agent on chat platforms."""
+
+    @field_validator("cron")
+    @classmethod
+    def _have_different_names(cls, jobs: tuple[CronJobConfig, ...]) -> tuple[CronJobConfig, ...]:
+        names = [job.name for job in jobs]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"two jobs are called {twice!r}; rename one")
+        return jobs
 
     @field_validator("personalities")
     @classmethod

@@ -32,7 +32,6 @@ _MEANT: dict[_At, _At] = {
 }
 """Other places where a field may stand in the file, and the field."""
 OF_BATCHES = ("judge", "suite", "reward", "run", "learning", "budget", "tracking")
-_LATER = ("cron",)
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
@@ -121,7 +120,6 @@ def _moved(path: Path, document: Document) -> tuple[Document, list[Problem]]:
 def _allowed(path: Path, document: Document, problems: list[Problem]) -> tuple[Document, list[Problem]]:
     """The document without sections that do not belong here."""
     reasons = dict.fromkeys(OF_BATCHES, "is for batches, which do not read this file; remove it")
-    reasons |= dict.fromkeys(_LATER, "is not supported yet; remove it")
     reasons["toolsets"] = "set agent.toolsets and agent.disabled_tools"
     reasons["terminal"] = "set the fields of `sandbox` (docs/backends.md)"
     found = [_problem(path, document.lines, (name,), reasons[name]) for name in document.content if name in reasons]

@@ -39,7 +39,8 @@ async def expand(prompt: str, skills: SkillSession, sandbox: Sandbox, config: Ru
 
 
 async def expand_typed(prompt: str, skills: SkillSession, sandbox: Sandbox, config: RunConfig) -> Expanded:
-    """As `expand`, for a message typed by the user, who is told what was loaded."""
+    """As `expand`, for a message typed by the user, who is told what was loaded. Several skills may stand before it:
+    `/one /other what to do`."""
     match = _SLASH.fullmatch(prompt.strip())
     if match is None or match["name"] not in skills.library.skills:
         return Expanded(prompt)
@@ -47,8 +48,9 @@ async def expand_typed(prompt: str, skills: SkillSession, sandbox: Sandbox, conf
     note = f"loaded the skill {skill.name}"
     if skill_format.state(skill) == "archived":
         note += ", which is archived"
-    message, more = await _expanded(skill, match["rest"], sandbox, config)
-    return Expanded(message, "; ".join(filter(None, (note, more))))
+    rest = await expand_typed(match["rest"] or "", skills, sandbox, config)
+    message, more = await _expanded(skill, rest.message, sandbox, config)
+    return Expanded(message, "; ".join(filter(None, (note, more, rest.note))))
 
 
 async def _expanded(skill: Skill, rest: str | None, sandbox: Sandbox, config: RunConfig) -> Expanded:

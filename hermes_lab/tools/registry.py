@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import hermes_lab.tools
 from hermes_lab.config.sandboxes import SandboxConfig
@@ -33,6 +33,24 @@ Send = Callable[[str, str], Awaitable[None]]
 """Sends a text to `chat` or `home`. Raises `ToolError` if there is no such chat."""
 Delegate = Callable[[str, str, tuple[str, ...]], Awaitable[dict[str, Any]]]
 """Runs a child agent on a goal with a context and toolsets, and returns the result of the `delegate_task` tool."""
+
+
+class Proposals(Protocol):
+    """Scheduled jobs that the agent proposes, and a person approves. All methods block, and raise `ConfigError`."""
+
+    def propose(self, name: str, schedule: str, prompt: str, skills: Sequence[str], repeat: int | None) -> str:
+        """Proposes a job; returns its first slot, ISO 8601."""
+        ...
+
+    def proposed(self) -> list[dict[str, Any]]:
+        """All jobs, with the state of each."""
+        ...
+
+    def withdraw(self, name: str) -> None:
+        """Removes a proposal that nobody has approved."""
+        ...
+
+
 Serves = Callable[["ToolContext", Collection[str]], bool]
 """Whether a tool is of any use in this episode, given its context and the names of the offered tools."""
 T = TypeVar("T")
@@ -43,7 +61,7 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class ToolContext:
     """What tools have access to in an episode: the sandbox with its limits, and optionally skills, notes, stored
-    sessions, a user to ask, and child agents. `summarise` writes summaries of what tools find.
+    sessions, a user to ask, child agents, and scheduled jobs. `summarise` writes summaries of what tools find.
 
     `heal_attempts` is `skills.heal_attempts`, the retries of a compiled skill. `pages` are the web pages of a task that
     has its own; for other tasks, `web` is the search provider. `send` sends messages to a chat platform.
@@ -60,6 +78,7 @@ class ToolContext:
     heal_attempts: int = 3
     pages: tuple[Page, ...] = ()
     web: "WebProvider | None" = None
+    jobs: Proposals | None = None
     send: Send | None = None
     _state: dict[type, Any] = field(default_factory=dict)
 

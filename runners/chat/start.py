@@ -12,6 +12,7 @@ from hermes_lab.commands.talk import Display, Talk
 from hermes_lab.commands.transcript import last_turns
 from hermes_lab.config.home import HomeConfig
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.cron.proposals import JobProposals
 from hermes_lab.models import REMOTE
 from hermes_lab.models.refusals import RETRIES
 from hermes_lab.runners.engine.log_relay import COMPILER, relay_logs
@@ -37,9 +38,10 @@ async def run_chat(
     config: HomeConfig, knowledge: HomeKnowledge, store: SessionStore, stored: SessionInfo | None, asked: Asked
 ) -> int:
     """Chats until the user leaves, or until the prompt is answered; returns the exit code."""
+    jobs = JobProposals(hermes_home(), config.user.timezone, _KEY)
     if asked.prompt is not None:
         terminal = Terminal(json=asked.json)
-        async with open_chat(config, knowledge, store, terminal, _KEY, asked.sources) as chat:
+        async with open_chat(config, knowledge, store, terminal, _KEY, asked.sources, jobs=jobs) as chat:
             await _enter(chat, stored, asked, terminal)
             talk = Talk(chat, terminal)
             with relay_logs(terminal.note, loggers=_TOLD), terminal.interrupts(talk.interrupt):
@@ -54,7 +56,7 @@ async def run_chat(
         screen = Screen(hermes_home() / "chat_history", config.display, json=asked.json)
         if note := await anyio.to_thread.run_sync(knowledge.sync_bundled):
             screen.note(note)
-        async with open_chat(config, knowledge, store, screen, _KEY, asked.sources) as chat:
+        async with open_chat(config, knowledge, store, screen, _KEY, asked.sources, jobs=jobs) as chat:
             await _enter(chat, stored, asked, screen)
             model = chat.config.model
             at = f" at {model.base_url}" if model.provider in REMOTE else ""

@@ -1,0 +1,46 @@
+"""The `cronjob` tool: proposes scheduled jobs."""
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import anyio.to_thread
+from pydantic import Field
+
+from hermes_lab.errors import ConfigError, ToolError
+from hermes_lab.tools.registry import ToolContext, tool
+
+
+@tool(toolset="cron", serves=lambda ctx, _offered: ctx.jobs is not None)
+async def cronjob(
+    ctx: ToolContext,
+    action: Literal["create", "list", "remove"],
+    name: str = "",
+    schedule: str = "",
+    prompt: str = "",
+    skills: tuple[str, ...] = (),
+    repeat: Annotated[int | None, Field(ge=1)] = None,
+) -> dict[str, Any]:
+    """Propose a job that runs at set times, in a session of its own that knows nothing of this one. It begins once the
+    user has approved it, and its answer is sent to this chat. Remove takes back a proposal.
+
+    Args:
+        name: The job's name.
+        schedule: Five cron fields, "every 2h", or one time such as "2027-03-28 09:00", in the user's time zone.
+        prompt: With create, the whole task.
+        skills: Skills that the job needs.
+        repeat: How often it runs in all; for ever without it.
+    """
+    if (jobs := ctx.jobs) is None:
+        raise ToolError("no jobs can be scheduled here")
+    try:
+        if action == "list":
+            return {"jobs": await anyio.to_thread.run_sync(jobs.proposed)}
+        if not name:
+            raise ToolError("name: give the job's name")
+        if action == "remove":
+            await anyio.to_thread.run_sync(jobs.withdraw, name)
+            return {"removed": name}
+        first = await anyio.to_thread.run_sync(partial(jobs.propose, name, schedule, prompt, skills, repeat))
+    except ConfigError as error:
+        raise ToolError(str(error)) from None
+    return {"proposed": name, "first_run": first, "note": f"It waits for the user: /cron approve {name}"}
