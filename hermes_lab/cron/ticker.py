@@ -203,8 +203,8 @@ class Ticker:
                 delivery, why = "undelivered", f"kept for {run.target}: no gateway runs here"
         except Exception as error:  # the result is kept
             delivery, why = "refused", f"{run.target}: {_one_line(error)}"
-        if why:
-            self._say(f"cron: {run.job} at {run.slot}: not delivered: {why}")
+        if why:  # without the target: in logs no ids of chats may stand
+            self._say(f"cron: {run.job} at {run.slot}: {delivery}; `hermes-lab cron runs` says why")
         await self._thread(self._runs.note_delivery, run, delivery, why)
 
     async def _deliver_kept(self, now: datetime) -> None:

@@ -17,6 +17,9 @@ from hermes_lab.chat.turns import TurnId, judge_turn
 from hermes_lab.commands.registry import Registry
 from hermes_lab.config.gateway import PlatformConfig
 from hermes_lab.config.home import HomeConfig
+from hermes_lab.cron.jobs import jobs_of
+from hermes_lab.cron.run import JobRunner
+from hermes_lab.cron.ticker import Ticker
 from hermes_lab.errors import ConfigError
 from hermes_lab.gateway.access import CODE_MINUTES, Access
 from hermes_lab.gateway.outbox import Outbox
@@ -32,13 +35,16 @@ HEARTBEAT_SECONDS = 2.0
 _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 300.0
 _REFUSED_SECONDS = 300.0
 _FORGET_SECONDS = 3600.0
+_TICK_AGAIN_SECONDS = 60.0
 _log = logging.getLogger("hermes_lab.gateway")
 
 
 class Gateway:
-    """One daemon of one Hermes home."""
+    """One daemon of one Hermes home. `sources` are the `-c` options, which scheduled jobs read again."""
 
-    def __init__(self, config: HomeConfig, home: Path, platforms: Sequence[Platform]) -> None:
+    def __init__(
+        self, config: HomeConfig, home: Path, platforms: Sequence[Platform], sources: Sequence[str] = ()
+    ) -> None:
         self._config = config
         self._home = home
         self._store = GatewayStore(home)
@@ -50,6 +56,8 @@ class Gateway:
         self._states: dict[str, dict[str, Any]] = {name: {"state": "connecting"} for name in self._platforms}
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._group: anyio.abc.TaskGroup | None = None
+        self._ticker = Ticker(home, JobRunner(home, sources, _log.info), say=_log.info, deliver=self._deliver)
+        self._cron: dict[str, Any] = {"state": "up", "why": ""}
         self._shared = Shared(
             config=config,
             home=home,
@@ -72,6 +80,7 @@ class Gateway:
                     self._route(row)
                 for name in self._platforms:
                     self._group.start_soon(self._keep_connected, name)
+                self._group.start_soon(self._tick)
                 self._group.start_soon(self._beat)
         finally:
             with anyio.CancelScope(shield=True):
@@ -129,13 +138,37 @@ class Gateway:
             await store.call(store.post, f"pair {platform} {event.update}", [Piece(place, text)])
             self._outboxes[platform].wake()
 
-    async def post(self, name: str, place: SessionKey, text: str) -> None:
-        """Sends a message to a chat; one of a name is sent once. Raises `ConfigError` if its platform is not run."""
+    async def post(self, name: str, place: SessionKey, text: str, files: Sequence[Path] = ()) -> None:
+        """Sends a message to a chat, and then files; one of a name is sent once. Raises `ConfigError` if its platform
+        is not run."""
         if place.platform not in self._platforms:
             raise ConfigError(f"{place}: gateway.platforms has no {place.platform}")
         pieces = [Piece(place, piece) for piece in self._cut(place.platform, text)]
+        if files:
+            pieces.append(Piece(place, "", files=tuple(map(str, files))))
         await self._store.call(self._store.post, name, pieces)
         self._outboxes[place.platform].wake()
+
+    async def _deliver(self, name: str, target: str, text: str, files: Sequence[Path]) -> None:
+        """See `hermes_lab.cron.deliver.Deliver`."""
+        place = SessionKey.parse(target) if ":" in target else self._shared.home_chat
+        if place is None or (":" not in target and place.platform != target):
+            raise ConfigError(f"gateway.home is no chat of {target}: set it, or deliver to the key of a chat")
+        if place.platform == "http":
+            raise ConfigError("http has no chats to write to; deliver to a file or to another platform")
+        await self.post(name, place, text, files)
+
+    async def _tick(self) -> None:
+        """Runs scheduled jobs; no failure of theirs ends the daemon."""
+        while True:
+            try:
+                await anyio.to_thread.run_sync(jobs_of, self._home)
+                await self._ticker.run()
+            except Exception as error:
+                self._cron = {"state": "down", "why": " ".join(str(error).split())}
+                _log.warning("scheduled jobs do not run: %s", self._cron["why"])
+            await anyio.sleep(_TICK_AGAIN_SECONDS)
+            self._cron = {"state": "up", "why": ""}
 
     def _route(self, row: Row) -> None:
         assert self._group is not None
@@ -221,6 +254,7 @@ class Gateway:
             "heartbeat": time.time(),
             "ended": ended,
             "platforms": self._states,
+            "cron": self._cron,
             "chats": len(self._workers),
             "working": sum(worker.working_seconds is not None for worker in list(self._workers.values())),
             **self._store.counts(),

@@ -121,8 +121,8 @@ class Services(Protocol):
         """Stores a value, such as where to go on reading; after `days` it may be forgotten."""
         ...
 
-    async def post(self, name: str, place: SessionKey, text: str) -> None:
-        """Sends a message to any chat, of any platform; one of a name is sent once."""
+    async def post(self, name: str, place: SessionKey, text: str, files: Sequence[Path] = ()) -> None:
+        """Sends a message to any chat, of any platform, and then files; one of a name is sent once."""
         ...
 
 

@@ -83,7 +83,7 @@ def run(config: options.Config = None) -> int:
     folder = home / "gateway"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with lock_folder(folder):
-        return anyio.run(_run, Gateway(loaded, home, platforms))
+        return anyio.run(_run, Gateway(loaded, home, platforms, config or []))
 
 
 async def _run(gateway: Gateway) -> int:
@@ -114,6 +114,7 @@ def status(json: options.Json = False) -> int:
         return 3
     typer.echo(f"running since {found['started']}, process {found['pid']}")
     rows = [[name, each["state"], each.get("why", "")] for name, each in found["platforms"].items()]
+    rows.append(["cron", found["cron"]["state"], found["cron"]["why"]])
     typer.echo("\n".join(table(["platform", "state", "why"], rows)))
     inbox, outbox = found["inbox"], found["outbox"]
     waiting = inbox.get("waiting", 0) + inbox.get("running", 0)

@@ -42,7 +42,7 @@ def start(home: Path) -> Start:
             "agent.toolsets=[terminal,process,clarify,messages]",
             *sources,
         )
-        gateway = Gateway(load_home_config(home, chosen), home, platforms)
+        gateway = Gateway(load_home_config(home, chosen), home, platforms, chosen)
         async with anyio.create_task_group() as group:
             group.start_soon(gateway.run)
             try:
