@@ -36,6 +36,10 @@ def leaves(schema: type[BaseModel], at: str = "") -> set[str]:
             kind = get_args(field.annotation)[1]
             found |= {path, *(leaves(kind, f"{path}.NAME.") if hasattr(kind, "model_fields") else ())}
             continue
+        items = get_args(field.annotation)
+        if get_origin(field.annotation) is tuple and hasattr(items[0], "model_fields"):
+            found |= {path, *leaves(items[0], f"{path}.NUMBER.")}
+            continue
         arms = (field.annotation, *get_args(field.annotation))
         inner = next((arm for arm in arms if isinstance(arm, type) and issubclass(arm, BaseModel)), None)
         optional = type(None) in arms
