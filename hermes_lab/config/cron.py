@@ -1,7 +1,7 @@
 """The configuration of scheduled jobs."""
 
 import shlex
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -24,9 +24,9 @@ class CronJobConfig(Section):
     """The time zone of the schedule, such as `Europe/Berlin`; empty: `user.timezone`, else that of the machine."""
     prompt: str = ""
     """What the agent is asked, in a new session."""
-    command: str = ""
-    """Instead of a prompt: a command line of `hermes-lab`, run without a shell. `{date}` is replaced by the date of the
-    slot in the job's zone (2027-03-28), `{slot}` by its time in UTC (20270328T070000Z)."""
+    command: tuple[str, ...] = ()
+    """Instead of a prompt: one or more command lines of `hermes-lab`, run without a shell, until one fails. `{date}` is
+    replaced by the date of the slot in the job's zone (2027-03-28), `{slot}` by its time in UTC (20270328T070000Z)."""
     skills: tuple[str, ...] = ()
     """Skills that are put before the prompt, as `/skill-name` does in a chat."""
     model: str = ""
@@ -59,6 +59,13 @@ class CronJobConfig(Section):
             raise ValueError(f"{name!r} cannot name a job: use no `/`, and no `.` or `-` at the beginning")
         return name
 
+    @field_validator("command", mode="before")
+    @classmethod
+    def _may_be_one_line(cls, command: Any) -> Any:
+        if isinstance(command, str):
+            return (command,) if command.strip() else ()
+        return command or ()
+
     @field_validator("zone")
     @classmethod
     def _is_known(cls, zone: str) -> str:
@@ -66,11 +73,11 @@ class CronJobConfig(Section):
 
     @model_validator(mode="after")
     def _is_whole(self) -> "CronJobConfig":
-        if bool(self.prompt.strip()) == bool(self.command.strip()):
+        if bool(self.prompt.strip()) == bool(self.command):
             raise ValueError("give either `prompt` or `command`")
-        if self.command:
+        for line in self.command:
             try:
-                words = shlex.split(self.command)
+                words = shlex.split(line)
             except ValueError as error:
                 raise ValueError(f"`command` cannot be split into words: {error}") from None
             if not [word for word in words if word != "hermes-lab"]:

@@ -253,7 +253,7 @@ class SkillsConfig(Section):
 
     library: LibraryPath = ""
     """The initial skill library, a folder; empty: no skills. `run` and `experiment` only read it, and also accept
-    references such as RUN:LANE and `+proposals` (`hermes-lab skills`). `chat` writes to it; empty there means the
+    references such as RUN:LANE and `+home` (`hermes-lab skills`). `chat` writes to it; empty there means the
     library of the Hermes home."""
     proposals: bool = False
     """For `chat`, the gateway and scheduled jobs: whether a skill that the agent writes is a proposal, which no prompt

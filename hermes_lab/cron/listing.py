@@ -33,7 +33,8 @@ def job_cells(job: Job, runs: Sequence[Run]) -> tuple[str, ...]:
     """Name, state, schedule, zone, next slot, last run, where the result goes, and what it does."""
     given = job.definition
     last = f"{runs[0].state} {_local(runs[0].slot, job)}" if runs else "-"
-    does = given.prompt or f"hermes-lab {given.command.removeprefix('hermes-lab').strip()}"
+    lines = [f"hermes-lab {line.strip().removeprefix('hermes-lab').strip()}" for line in given.command]
+    does = given.prompt or "; ".join(lines)
     does = " ".join(does.split())
     does = does if len(does) <= _CHARS else f"{does[: _CHARS - 3]}..."
     next = job.next.astimezone(job.schedule.zone).strftime("%Y-%m-%d %H:%M:%S") if next_of(job) and job.next else "-"

@@ -45,7 +45,7 @@ class JobRunner:
     async def __call__(self, claim: Claim, output: IO[bytes]) -> Outcome:
         """Runs the job and writes its output to the file. Raises `ConfigError` and `InfraError`."""
         if claim.job.definition.command:
-            return await _command(claim, output)
+            return await _commands(claim, output)
         return await self._prompt(claim, output)
 
     async def _prompt(self, claim: Claim, output: IO[bytes]) -> Outcome:
@@ -125,16 +125,32 @@ def _place(job: Job) -> "Place":
     return Place(key.platform, key.chat_type or "dm")
 
 
-def command_line(claim: Claim) -> list[str]:
-    """The words of a job's command, after `hermes-lab`."""
-    words = shlex.split(claim.job.definition.command)
+def command_lines(claim: Claim) -> list[list[str]]:
+    """The words of a job's commands, after `hermes-lab`."""
+    return [_words(line, claim) for line in claim.job.definition.command]
+
+
+def _words(line: str, claim: Claim) -> list[str]:
+    words = shlex.split(line)
     return [filled(word, claim) for word in (words[1:] if words[0] == "hermes-lab" else words)]
 
 
-async def _command(claim: Claim, output: IO[bytes]) -> Outcome:
-    """Runs the command in a process group of its own, which is ended with the run."""
+async def _commands(claim: Claim, output: IO[bytes]) -> Outcome:
+    """Runs the commands until one fails. Where there are several, the output has each of them above what it printed."""
+    lines, code = command_lines(claim), 0
+    for words in lines:
+        if len(lines) > 1:
+            output.write(f"$ hermes-lab {shlex.join(words)}\n".encode(errors="replace"))
+            output.flush()
+        if code := await _command(words, claim, output):
+            break
+    return Outcome("ok" if code == 0 else "failed", exit=code)
+
+
+async def _command(words: list[str], claim: Claim, output: IO[bytes]) -> int:
+    """The exit code of a command, which runs in a process group of its own that is ended with the run."""
     start = [sys.executable, "-I", "-S", child.__file__, str(os.getpid())]
-    program = [sys.executable, "-m", "hermes_lab", *command_line(claim)]
+    program = [sys.executable, "-m", "hermes_lab", *words]
     try:
         process = await anyio.open_process(
             [*start, *program],
@@ -151,7 +167,7 @@ async def _command(claim: Claim, output: IO[bytes]) -> Outcome:
     finally:
         with anyio.CancelScope(shield=True):
             await _end(process)
-    return Outcome("ok" if code == 0 else "failed", exit=code)
+    return code
 
 
 async def _end(process: anyio.abc.Process) -> None:

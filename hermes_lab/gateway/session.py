@@ -21,6 +21,7 @@ from hermes_lab.commands.command import Command
 from hermes_lab.commands.registry import Typed, Unknown
 from hermes_lab.commands.talk import Talk
 from hermes_lab.config.home import HomeConfig
+from hermes_lab.cron.proposals import JobProposals
 from hermes_lab.errors import ConfigError, InfraError, SandboxError, ToolError
 from hermes_lab.gateway.attribution import attributed
 from hermes_lab.gateway.store import GatewayStore, Ids, Piece, Row
@@ -152,7 +153,8 @@ class SessionWorker:
         knowledge = await anyio.to_thread.run_sync(partial(HomeKnowledge, shared.home, config, place))
         hint = shared.hints(key.platform)
         with closing(knowledge):
-            async with open_chat(config, knowledge, shared.sessions, self._surface, key, hint=hint) as chat:
+            jobs = JobProposals(shared.home, config.user.timezone, key)
+            async with open_chat(config, knowledge, shared.sessions, self._surface, key, hint=hint, jobs=jobs) as chat:
                 stored, new = await anyio.to_thread.run_sync(self._stored)
                 await (chat.resume(stored) if stored and not new else chat.begin())
                 self._surface.taken()

@@ -101,9 +101,12 @@ def add(
     ],
     prompt: Annotated[str, typer.Argument(help="What the agent is asked.", show_default=False)] = "",
     command: Annotated[
-        str,
-        typer.Option(help="A hermes-lab command line instead; {date} and {slot} are replaced.", show_default=False),
-    ] = "",
+        list[str] | None,
+        typer.Option(
+            help="A hermes-lab command line instead; repeatable: until one fails. {date} and {slot} are replaced.",
+            show_default=False,
+        ),
+    ] = None,
     zone: Annotated[str, typer.Option(help="Time zone; else user.timezone, else the machine's.")] = "",
     skill: Annotated[list[str] | None, typer.Option(help="A skill to load; repeatable.", show_default=False)] = None,
     model: Annotated[str, typer.Option(help="Instead of model.name.", show_default=False)] = "",

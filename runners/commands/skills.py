@@ -88,9 +88,9 @@ def register(app: typer.Typer) -> None:
     group.command(
         "promote",
         help="Make skills live that the agent proposed (skills.proposals), if an uplift run shows no loss: a skill "
-        "that was not measured, has changed since, or solved fewer tasks stays a proposal. Without --uplift, list "
-        "them.\n\n"
-        "hermes-lab skills promote\n\nhermes-lab skills promote --uplift runs/uplift",
+        "that was not measured, has changed since, or solved fewer tasks stays a proposal. Alone, it lists them.\n\n"
+        "hermes-lab skills promote\n\nhermes-lab skills promote -c tasks.yaml --out runs/promote   (measure first)\n\n"
+        "hermes-lab skills promote --uplift runs/uplift   (measured before)",
     )(promoting.promote)
     group.command(
         "inspect",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,7 +10,11 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.lane import WHOLE
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.execute import run_plan
+from hermes_lab.runners.engine.execute import RunPlan
 from hermes_lab.runners.engine.libraries import WITH_PROPOSALS, home_proposals
+from hermes_lab.runners.experiments.uplift import libraries_digest, open_source, plan_uplift
+from hermes_lab.runners.plans import plan_of
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.skills.library import load_snapshot
 from hermes_lab.skills.storage.proposals import Proposals, same_text
@@ -28,16 +32,28 @@ def promote(
         Path | None,
         typer.Option(help="The run of `skills uplift` that measured them. Without it, they are only listed."),
     ] = None,
+    config: options.Config = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Measure them first, on the tasks of -c, in this folder.")
+    ] = None,
+    resume: options.Resume = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
-) -> None:
+) -> int:
     """`hermes-lab skills promote`."""
+    if bool(config) != bool(out) or (out and uplift):
+        raise ConfigError("give --uplift, or both -c and --out")
     proposals = home_proposals()
     pending = proposals.pending()
     chosen = _chosen(pending, skills or [])
-    if not chosen or uplift is None:
+    if not chosen or not (uplift or out):
         _list(proposals, chosen, json, quiet)
-        return
+        return 0
+    if config and out:
+        if code := _measure(config, out, list(chosen), resume=resume, quiet=quiet or json):
+            return code
+        uplift = out / "uplift"
+    assert uplift is not None
     measured = _measured(uplift, chosen)
     passed = [name for name, found in measured.items() if found.passed]
     if passed:
@@ -46,12 +62,39 @@ def promote(
         output.print_json(
             {"promoted": passed, "waiting": {name: each.why for name, each in measured.items() if not each.passed}}
         )
-        return
+        return 0
     rows = [(name, "promoted" if each.passed else "still a proposal", each.why) for name, each in measured.items()]
     for line in table(("SKILL", "", "UPLIFT"), rows):
         typer.echo(line)
     if not quiet:
         output.say(f"{counted(len(passed), 'skill')} promoted, {len(pending) - len(passed)} still proposed")
+    return 0
+
+
+def _measure(config: list[str], out: Path, names: list[str], *, resume: bool, quiet: bool) -> int:
+    """Runs the tasks with all proposals, and then without each; returns the exit code."""
+    library = out / "library"
+    sources = [*config, "learning.arms=[frozen]", f"skills.library={WITH_PROPOSALS}"]
+    if not _is_complete(library):
+        again = resume and (library / "run.json").is_file()
+        if code := run_plan(plan_of("learn", sources, library), resume=again, quiet=quiet, json=False, show=_nothing):
+            return code
+    source = open_source(str(library), "frozen", [])
+    lanes = plan_uplift(source, skills=names)
+    measured = out / "uplift"
+    plan = RunPlan("uplift", source.config, measured, source.suite, lanes, libraries_digest(lanes))
+    again = resume and (measured / "run.json").is_file()
+    return run_plan(plan, resume=again, quiet=quiet, json=False, show=_nothing)
+
+
+def _is_complete(run: Path) -> bool:
+    from hermes_lab.analysis.data.runs import open_runs
+
+    return (run / "run.json").is_file() and not open_runs(run)[0].warning()
+
+
+def _nothing(content: dict[str, Any], *, json: bool) -> None:
+    """Prints nothing: the result is which skills are promoted."""
 
 
 class _Found:
@@ -81,11 +124,7 @@ def _list(proposals: Proposals, chosen: Mapping[str, Skill], json: bool, quiet: 
         return
     output.say(counted(len(chosen), "proposal"))
     if chosen:
-        output.say(
-            f"measure them: hermes-lab experiment -c CONFIG -c skills.library={WITH_PROPOSALS} --out RUN, then "
-            "hermes-lab skills uplift RUN --arm frozen --proposed --out UPLIFT, then "
-            "hermes-lab skills promote --uplift UPLIFT"
-        )
+        output.say("measure and promote them with: hermes-lab skills promote -c CONFIG --out FOLDER")
 
 
 def _measured(run: Path, chosen: Mapping[str, Skill]) -> dict[str, _Found]:

@@ -20,11 +20,11 @@ from hermes_lab.skills.storage.store import SkillStore
 
 _DIGITS = 4
 _SNAPSHOT = re.compile(rf"[0-9a-f]{{{_DIGITS},16}}")
-WITH_PROPOSALS = "+proposals"
-"""Refers to the user's own skills as they would be with all proposals."""
+OWN, WITH_PROPOSALS = "+home", "+proposals"
+"""Refer to the user's own skills as they are, and as they would be with all proposals."""
 FORMS = (
-    "a folder of skills, RUN:LANE, RUN@SNAPSHOT, FOLDER@SNAPSHOT, a snapshot of your own skills, or "
-    f"{WITH_PROPOSALS}: your skills with those that the agent proposes"
+    "a folder of skills, RUN:LANE, RUN@SNAPSHOT, FOLDER@SNAPSHOT, a snapshot of your own skills, "
+    f"{OWN} (your own skills), or {WITH_PROPOSALS} (with those that the agent proposes)"
 )
 
 
@@ -69,7 +69,7 @@ def home_proposals() -> Proposals:
 
 def find(text: str) -> LibraryRef:
     """Resolves `text` to a library; "" is the user's own. Raises `ConfigError` if there is none."""
-    if not text:
+    if text in ("", OWN):
         return _of_folder("your skills", home_skills(), own=True)
     if text == WITH_PROPOSALS:
         return LibraryRef(text, home_proposals().library())
