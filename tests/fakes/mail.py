@@ -237,12 +237,14 @@ async def smtp_server(dovecot: Dovecot, tls: Any = None, *, at_once: bool = Fals
 
 
 class Proxy:
-    """Passes on connections to a port. `change` may change what the server says; `hold` stops passing anything on."""
+    """Passes on connections to a port. `change` may change what the server says, `ask` what it is asked; `hold` stops
+    passing anything on."""
 
     port = 0
 
     def __init__(self, target: int) -> None:
         self.change: Callable[[bytes], bytes] = lambda data: data
+        self.ask: Callable[[bytes], bytes] = lambda data: data
         self.hold = False
         self.accepted = 0
         self._target = target
@@ -259,11 +261,11 @@ class Proxy:
         there, here = await asyncio.open_connection("127.0.0.1", self._target)
         self._open += [writer, here]
 
-        async def copy(source: asyncio.StreamReader, to: asyncio.StreamWriter, change: bool) -> None:
+        async def copy(source: asyncio.StreamReader, to: asyncio.StreamWriter, answers: bool) -> None:
             try:
                 while data := await source.read(1 << 16):
                     if not self.hold:
-                        to.write(self.change(data) if change else data)
+                        to.write(self.change(data) if answers else self.ask(data))
             except OSError:
                 pass
             to.close()

@@ -84,7 +84,7 @@ def _translated(error: Exception, *, given: bool) -> Exception:
         return Unsure(f"SMTP: {why} after the mail was sent")
     if type(error) is aiosmtplib.SMTPException:
         return Refused("SMTP: the server does not offer STARTTLS or a way to sign in (gateway.email.security)")
-    if isinstance(error, ValueError):
+    if isinstance(error, ValueError) and not isinstance(error, OSError):
         return Undeliverable("SMTP: the address cannot be sent")
     return PlatformError(f"SMTP: {why}")
 

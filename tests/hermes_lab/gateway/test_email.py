@@ -18,6 +18,7 @@ from fakes.wire import Start, Wire
 from hermes_lab.config.gateway import EmailConfig
 from hermes_lab.config.home_file import load_home_config
 from hermes_lab.errors import ConfigError
+from hermes_lab.gateway import daemon, outbox
 from hermes_lab.gateway.daemon import Gateway
 from hermes_lab.gateway.platform import Outbound, PlatformError, Refused, TryLater, Undeliverable, Unsure
 from hermes_lab.gateway.platforms import email_imap
@@ -101,8 +102,10 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture
-def run(start: Start, home: Path, post: Post) -> Run:
+def run(start: Start, home: Path, post: Post, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a gateway on the account, once it is connected."""
+    monkeypatch.setattr(daemon, "_FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(outbox, "_FIRST_SECONDS", 0.05)
 
     @asynccontextmanager
     async def running(
@@ -168,7 +171,6 @@ async def test_a_mail_is_one_turn_however_often_it_arrives(post: Post, run: Run)
         id = post.write("Once")
         post.write("Once", id=id)
         await read(gateway, 2)
-        post.servers.renumber(post.agent)
         post.write("Twice")
         await post.answers(2)
     async with run():
@@ -196,7 +198,7 @@ async def test_mails_are_known_by_their_ids_when_the_server_numbers_them_anew(po
 
 
 async def test_mails_that_arrive_while_it_restarts_are_answered_once_each(post: Post, run: Run) -> None:
-    wanted = 30
+    wanted = 20
 
     async def people() -> None:
         for number in range(wanted):
@@ -405,15 +407,15 @@ async def test_a_cut_or_silent_connection_is_noticed_and_made_again(
             between.cut()
             post.write("After a cut", Subject="")
             await post.answers(1)
-        assert between.accepted == 2
+        assert between.accepted >= 2
         monkeypatch.setattr(email_imap, "_IDLE_SECONDS", 0.2)
         monkeypatch.setattr(email_imap, "_SECONDS", 0.5)
         async with run():
             await anyio.sleep(0.5)  # an idle connection goes on
-            assert between.accepted == 3
+            before = between.accepted
             between.hold = True
             with anyio.fail_after(20):
-                while between.accepted == 3:  # noqa: ASYNC110
+                while between.accepted == before:  # noqa: ASYNC110
                     await anyio.sleep(0.02)
             between.hold = False
             between.cut()
@@ -429,13 +431,13 @@ async def test_without_idle_it_polls(post: Post, run: Run, monkeypatch: pytest.M
         if change == "no IDLE":
             between.change = lambda data: data.replace(b" IDLE", b"")
         else:
-            between.change = lambda data: re.sub(rb"\+ idling", b"* OK no", data)
-            monkeypatch.setattr(email_imap, "_SECONDS", 1.0)
+            between.ask = lambda data: data.replace(b" IDLE", b" IDLED")
         post.imap_port = between.port
         async with run():
             for number in range(2):
                 post.write(f"{number}", Subject="")
                 await post.answers(number + 1)
+        assert between.accepted == 1
     assert post.texts() == ["0", "1"]
 
 
@@ -516,7 +518,7 @@ async def test_logs_hold_nothing_of_mails_people_or_passwords(
         ({"address": "Hermes <h@x.org>"}, "gateway.email.address: give a plain address"),
     ],
 )
-def test_settings_that_are_missing_or_unsafe_are_refused(post: Post, changed: dict[str, str], told: str) -> None:
+async def test_settings_that_are_missing_or_unsafe_are_refused(post: Post, changed: dict[str, str], told: str) -> None:
     for host in ("localhost", "127.0.0.1", "::1"):
         EmailPlatform(post.config(imap_host=host))
     with pytest.raises(ConfigError, match=re.escape(told)):
