@@ -20,7 +20,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.gateway.platform import Accept, Inbound, Outbound, Refused, Sender, Services, Undeliverable
 from hermes_lab.gateway.platforms import email_smtp
 from hermes_lab.gateway.platforms.email_imap import Fetched, Inbox, Server, open_inbox
-from hermes_lab.gateway.platforms.email_senders import Headers, Ignored, Trust, is_address, sender_of
+from hermes_lab.gateway.platforms.email_senders import Headers, Ignored, Trust, Unknown, is_address, sender_of
 from hermes_lab.gateway.platforms.email_text import text_of
 from hermes_lab.gateway.platforms.email_threads import (
     Thread,
@@ -99,6 +99,7 @@ class Mailbox:
         self._domain = trust.address.rpartition("@")[2].lower()
         self._services = services
         self._salt = salt
+        self._warned = False
 
     async def receive(self, accept: Accept) -> None:
         """See `Connection.receive`. A mail is passed on before its uid is stored as where to go on."""
@@ -141,7 +142,9 @@ class Mailbox:
             headers = Headers(fetched.raw)
             address, name = sender_of(headers, self._trust)
         except Ignored as why:
-            _log.info("email: a mail is ignored: %s", why)
+            warns = isinstance(why, Unknown) and not self._warned
+            self._warned |= warns
+            _log.log(logging.WARNING if warns else logging.INFO, "email: a mail is ignored: %s", why)
             return
         here = f"{self._inbox.validity}.{uid}"
         id, subject = message_id(headers), headers.text("subject")

@@ -25,6 +25,10 @@ class Ignored(Exception):
     """A mail that starts no turn. The text says why, without a word of the mail."""
 
 
+class Unknown(Ignored):
+    """It has no word of the server that is to be believed: if that is so for all mails, the settings are wrong."""
+
+
 class Trust(NamedTuple):
     """Which mails count. `address`: the agent's own. `authority`: who must say that a mail is authentic; "": nobody."""
 
@@ -115,12 +119,12 @@ def _check_authentic(headers: Headers, domain: str, authority: str) -> None:
     above those that it was sent."""
     plain = _bare(headers.first("authentication-results"))
     if plain is None or not plain.strip():
-        raise Ignored("it has no Authentication-Results that can be read")
+        raise Unknown("it has no Authentication-Results that can be read")
     first, *results = (part.strip() for part in plain.lower().split(";"))
     server = first.partition(" ")[0]
     if server != authority and not server.endswith(f".{authority}"):
         shown = re.sub(r"[^a-z0-9.-]", "?", server)[:_LONGEST_NAME]
-        raise Ignored(f"its topmost Authentication-Results is of {shown}, not of gateway.email.authority={authority}")
+        raise Unknown(f"its topmost Authentication-Results is of {shown}, not of gateway.email.authority={authority}")
     said = [result for result in results if re.match(r"dmarc(/1)?=", result)]
     if len(said) != 1 or not re.match(r"dmarc(/1)?=pass(\s|$)", said[0]):
         raise Ignored("its Authentication-Results has no dmarc=pass")

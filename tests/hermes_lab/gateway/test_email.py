@@ -212,6 +212,9 @@ async def test_mails_that_arrive_while_it_restarts_are_answered_once_each(post: 
         for pause in (0.1, 0.3, 0.2, 0.4):
             async with run(up=False):
                 await anyio.sleep(pause)
+    for number in (wanted, wanted + 1):
+        post.write(f"Mail {number}", sender=post.ann if number % 2 else post.bob, Subject="")
+    wanted += 2
     async with run():
         await post.answers(wanted // 2, post.bob)
         await post.answers(wanted // 2)
@@ -221,7 +224,9 @@ async def test_mails_that_arrive_while_it_restarts_are_answered_once_each(post: 
     assert len(set(ids)) == wanted
 
 
-async def test_forged_and_automatic_mails_and_its_own_start_no_turn(post: Post, run: Run, home: Path) -> None:
+async def test_forged_and_automatic_mails_and_its_own_start_no_turn(
+    post: Post, run: Run, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with run() as gateway:
         post.write("x", dmarc="fail")
         post.write("x", dmarc="none")
@@ -237,13 +242,16 @@ async def test_forged_and_automatic_mails_and_its_own_start_no_turn(post: Post, 
         post.servers.deliver(post.agent, received(forged.encode(), "fail", post.ann))
         post.servers.deliver(post.agent, forged.replace("From:", "X: x\rFrom:").encode())
         post.servers.deliver(post.agent, f"From: {post.ann}\r\n\r\nx".encode())
+        post.servers.deliver(post.agent, f"Authentication-Results: mx.evil; none\r\nFrom: {post.ann}\r\n\r\nx".encode())
         post.servers.deliver(post.agent, b"")
         post.servers.deliver(post.agent, b"\xff\x00" * 1000)
         post.write("A last one")
         await post.answers(1)
-        await read(gateway, 16)
+        await read(gateway, 17)
         assert GatewayStore(home).counts()["inbox"] == {"done": 1}
         assert len(post.smtp.taken) == 1
+    told = [each.getMessage() for each in caplog.records if "ignored" in each.getMessage()]
+    assert told == ["email: a mail is ignored: it has no Authentication-Results that can be read"]
 
 
 async def test_the_agents_answer_to_another_agent_ends_there(post: Post, run: Run) -> None:
@@ -427,17 +435,19 @@ async def test_a_cut_or_silent_connection_is_noticed_and_made_again(
 @pytest.mark.parametrize("change", ["no IDLE", "IDLE is refused"])
 async def test_without_idle_it_polls(post: Post, run: Run, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     monkeypatch.setattr(email_imap, "_POLL_SECONDS", 0.1)
+    asked: list[bytes] = []
     async with proxy(post.servers.port) as between:
         if change == "no IDLE":
             between.change = lambda data: data.replace(b" IDLE", b"")
         else:
-            between.ask = lambda data: data.replace(b" IDLE", b" IDLED")
+            between.ask = lambda data: asked.append(data) or data.replace(b" IDLE", b" IDLED")  # type: ignore[func-returns-value]
         post.imap_port = between.port
         async with run():
             for number in range(2):
                 post.write(f"{number}", Subject="")
                 await post.answers(number + 1)
         assert between.accepted == 1
+    assert b"".join(asked).count(b" IDLE") == (change == "IDLE is refused")
     assert post.texts() == ["0", "1"]
 
 
