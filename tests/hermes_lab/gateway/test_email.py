@@ -106,6 +106,7 @@ def run(start: Start, home: Path, post: Post, monkeypatch: pytest.MonkeyPatch) -
     """Runs a gateway on the account, once it is connected."""
     monkeypatch.setattr(daemon, "_FIRST_SECONDS", 0.05)
     monkeypatch.setattr(outbox, "_FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(email_imap, "_IDLE_SECONDS", 0.05)  # Dovecot tells of a mail after half a second
 
     @asynccontextmanager
     async def running(
@@ -141,7 +142,8 @@ async def read(gateway: Gateway, uid: int) -> None:
             await anyio.sleep(0.02)
 
 
-async def test_a_conversation_by_mail(post: Post, run: Run, home: Path) -> None:
+async def test_a_conversation_by_mail(post: Post, run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(email_imap, "_IDLE_SECONDS", 240.0)
     post.write("This was there before the agent came.")
     async with run():
         first = post.write("What is new?", Subject="News")
@@ -411,6 +413,7 @@ async def test_a_cut_or_silent_connection_is_noticed_and_made_again(
 ) -> None:
     async with proxy(post.servers.port) as between:
         post.imap_port = between.port
+        monkeypatch.setattr(email_imap, "_IDLE_SECONDS", 240.0)
         async with run():
             between.cut()
             post.write("After a cut", Subject="")
