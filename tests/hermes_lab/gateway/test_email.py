@@ -15,7 +15,7 @@ import pytest
 from fakes.mail import ANN, AUTHORITY, BOB, DOVECOT, EVE, Dovecot, Smtp, dovecot, proxy, received, smtp_server
 from fakes.wire import Start, Wire
 
-from hermes_lab.config.gateway import EmailConfig
+from hermes_lab.config.gateway import EmailConfig, HttpConfig
 from hermes_lab.config.home_file import load_home_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.gateway import daemon, outbox
@@ -23,6 +23,7 @@ from hermes_lab.gateway.daemon import Gateway
 from hermes_lab.gateway.platform import Outbound, PlatformError, Refused, TryLater, Undeliverable, Unsure
 from hermes_lab.gateway.platforms import email_imap
 from hermes_lab.gateway.platforms.email import EmailPlatform
+from hermes_lab.gateway.platforms.http import HttpPlatform
 from hermes_lab.gateway.store import GatewayStore
 from hermes_lab.sessions import SessionKey, SessionStore
 
@@ -385,16 +386,18 @@ async def test_a_server_that_is_away_delays_answers_and_loses_none(post: Post, r
 
 
 async def test_a_wrong_password_leaves_the_other_platforms_alone(
-    post: Post, run: Run, wire: Wire, home: Path, monkeypatch: pytest.MonkeyPatch
+    post: Post, run: Run, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMAIL_PASSWORD", "a wrong one")
-    async with run(wire, up=False) as gateway:
+    monkeypatch.setenv("HERMES_HTTP_KEY", "right")
+    async with run(wire, HttpPlatform(HttpConfig(port=0)), up=False) as gateway:
         with anyio.fail_after(20):
             while gateway._states["email"]["state"] != "down":  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         assert gateway._states["email"]["why"] == "SMTP: wrong user or password (535)"
         await wire.say("Hello")
         assert await wire.replies(1) == ["Hello"]
+        assert gateway._states["http"]["state"] == "up"
     monkeypatch.delenv("EMAIL_PASSWORD")
     with pytest.raises(Refused, match=r"^EMAIL_PASSWORD is not set"):
         async with connected(post):
