@@ -76,20 +76,28 @@ class EmailConfig(PlatformConfig):
     """The environment variable with the password of both servers."""
     imap_host: str = ""
     """The IMAP server."""
-    imap_port: Annotated[int, Field(ge=1, le=65535)] = 993
-    """Its port."""
+    imap_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """Its port; 0: 993 with `tls`, or else 143."""
     smtp_host: str = ""
     """The SMTP server."""
-    smtp_port: Annotated[int, Field(ge=1, le=65535)] = 465
-    """Its port."""
+    smtp_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """Its port; 0: 465 with `tls`, 587 with `starttls`, 25 with `none`."""
     security: Literal["tls", "starttls", "none"] = "tls"
-    """How connections are encrypted. `none` is for servers on this machine."""
+    """How connections are encrypted. `none` is only for servers on this machine."""
     authenticated: Literal["dmarc", "any"] = "dmarc"
     """Which mails count as their sender's. `dmarc`: those that the receiving server marks `dmarc=pass` in
-    `Authentication-Results`. `any`: all, though anybody can write any sender into a mail."""
+    `Authentication-Results`; it must write that header into every mail. `any`: all, though anybody can write any sender
+    into a mail."""
     authority: str = ""
-    """The name that the receiving server writes in `Authentication-Results`; other names there are not believed. Empty:
-    the domain of `imap_host`."""
+    """The name that the receiving server writes in `Authentication-Results`, or the domain of such names; others are
+    not believed, and only the topmost such header of a mail is. Empty: the domain of `imap_host`."""
+
+    @field_validator("allow")
+    @classmethod
+    def _is_in_lower_case(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := next((each for each in addresses if each.count("@") != 1 or not each.isascii()), None):
+            raise ValueError(f"{wrong!r} is not a plain address, such as ann@example.org")
+        return tuple(each.strip().lower() for each in addresses)
 
 
 class SlackConfig(PlatformConfig):
