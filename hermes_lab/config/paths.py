@@ -31,6 +31,8 @@ NameOrPath = Annotated[str, PathField("named")]
 """A path if one exists, else a name."""
 ModelName = Annotated[str, PathField("model")]
 """`model.name`."""
+LIBRARY_NAMES = "+home", "+proposals"
+"""The user's own skills, and these with what the agent proposes (`hermes_lab.runners.engine.libraries`)."""
 LibraryPath = Annotated[str, PathField("library")]
 """A folder of skills, or a reference such as RUN:LANE."""
 Source = Annotated[str, PathField("source")]
@@ -92,6 +94,8 @@ class PathResolver:
         path = _joined(given, origin)
         if _exists(path):
             return path
+        if given in LIBRARY_NAMES:
+            return given
         parts = [given.rpartition(mark) for mark in "@:" if mark in given]
         there = [part for part in parts if part[0] and _exists(_joined(part[0], origin))]
         run, mark, what = (there or parts or [(given, "", "")])[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hermes_lab.analysis.skill_effects.funnel import read_seen
+from hermes_lab.config.paths import LIBRARY_NAMES
 from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.sessions import hermes_home
@@ -20,7 +21,7 @@ from hermes_lab.skills.storage.store import SkillStore
 
 _DIGITS = 4
 _SNAPSHOT = re.compile(rf"[0-9a-f]{{{_DIGITS},16}}")
-OWN, WITH_PROPOSALS = "+home", "+proposals"
+OWN, WITH_PROPOSALS = LIBRARY_NAMES
 """Refer to the user's own skills as they are, and as they would be with all proposals."""
 FORMS = (
     "a folder of skills, RUN:LANE, RUN@SNAPSHOT, FOLDER@SNAPSHOT, a snapshot of your own skills, "

@@ -11,22 +11,25 @@ from fakes.command import lab
 from fakes.wire import Wire
 
 from hermes_lab.config.home_file import load_home_config
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.gateway.daemon import Gateway
 from hermes_lab.records import read_episodes
+from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library, load_snapshot
 from hermes_lab.skills.storage.proposals import Proposals
 from hermes_lab.skills.storage.store import SkillStore
+from hermes_lab.tasks.registry import load_suite
+from hermes_lab.tasks.subtasks import known_skill
 from hermes_lab.types import Skill
 
 CRON = Path(__file__).parents[2] / "configs" / "cron"
-WRONG = "--out", "--off"  # an option that no program has
 
 pytestmark = pytest.mark.timeout(300)
 
 
 def broken(skill: Skill) -> Skill:
-    """The skill, telling a command that fails."""
-    return Skill(skill.name, skill.description, skill.text.replace(*WRONG), skill.files)
+    """The skill without what it tells."""
+    return skill_format.rewritten(skill, skill.description, "Do it well.")
 
 
 @pytest.fixture
@@ -61,7 +64,7 @@ async def test_a_broken_library_is_told_with_a_picture_and_a_healthy_one_passes(
     wire = Wire("telegram", most=4_000)
     store = SkillStore(home / "skills")
     async with anyio.create_task_group() as group:
-        group.start_soon(Gateway(load_home_config(home), home, [wire]).run)
+        group.start_soon(Gateway(load_home_config(home, ()), home, [wire]).run)
         healthy = await trigger("library")
         assert healthy.returncode == 0, healthy
         assert "no difference shown" in (await wire.replies(1, seconds=60))[0]
@@ -81,12 +84,14 @@ async def test_a_broken_library_is_told_with_a_picture_and_a_healthy_one_passes(
 async def test_a_proposal_that_helps_goes_live_and_one_that_harms_does_not(home: Path) -> None:
     store = SkillStore(home / "skills")
     proposals = Proposals(store)
-    skills = list(store.load().skills.values())
-    store.change(lambda now: now.without(skills[0].name), origin="user", reason="to be learned again")
-    proposed = Library([skills[0], broken(skills[1])])
+    helps = next(iter(store.load().skills.values()))
+    plain = load_suite(SuiteConfig(name="ledger")).sites(split="train", world=0)[-1]  # type: ignore[attr-defined]
+    harms = known_skill(plain, plain.drawn)  # tells a rule where none holds
+    store.change(lambda now: now.without(helps.name), origin="user", reason="to be learned again")
+    proposed = Library([helps, harms])
     proposals.store.change(lambda _: proposed, origin="review", reason="a conversation")
     done = await trigger("proposals")
     assert done.returncode == 0, done
-    assert set(proposals.pending()) == {skills[1].name}
-    assert skills[0].name in store.load().skills
+    assert set(proposals.pending()) == {harms.name}
+    assert helps.name in store.load().skills
     assert (await trigger("proposals")).returncode == 0
