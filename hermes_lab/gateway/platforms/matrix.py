@@ -4,17 +4,14 @@ import hashlib
 import importlib.util
 import json
 import logging
-import mimetypes
 import os
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import anyio
-import msgspec
 
 from hermes_lab.config.gateway import MatrixConfig
 from hermes_lab.errors import ConfigError
@@ -28,11 +25,19 @@ from hermes_lab.gateway.platform import (
     Refused,
     Sender,
     Services,
-    TryLater,
     Undeliverable,
-    Unsure,
 )
 from hermes_lab.gateway.platforms import matrix_events as events
+from hermes_lab.gateway.platforms.matrix_requests import (
+    TYPES,
+    NoConnection,
+    SignedOut,
+    asked,
+    shown_name,
+    sync_filter,
+    uploaded,
+    written,
+)
 from hermes_lab.gateway.split import Limit
 from hermes_lab.sessions import SessionKey
 
@@ -40,9 +45,6 @@ _WAIT_MS = 30_000
 _REQUEST_SECONDS = 15
 _PAGE = 100  # what Synapse gives at most
 _MOST_PAGES = 50
-_TYPES = ["m.room.message", "m.reaction", "m.room.redaction", "m.room.encrypted", "m.room.member"]
-_MOST_FORMATTED = 60_000  # an event may have 65,536 bytes
-_NOT_FOR_EVER = re.compile(r"M_(UNKNOWN_TOKEN|MISSING_TOKEN|USER_\w+|RESOURCE_LIMIT_EXCEEDED|UNRECOGNIZED)")
 _ENCRYPTED = (
     "This room is encrypted, and I cannot read encrypted messages. Please invite me to a room without encryption; it "
     "can only be left off when a room is made."
@@ -86,7 +88,7 @@ class MatrixPlatform:
         client = nio.AsyncClient(config.homeserver.rstrip("/"), config.user, device_id=device, config=settings)
         try:
             await self._sign_in(client, device, password)
-            yield MatrixConnection(client, services, await _shown_name(client), config)
+            yield MatrixConnection(client, services, await shown_name(client), config)
         finally:
             with anyio.CancelScope(shield=True):
                 await client.close()
@@ -96,13 +98,13 @@ class MatrixPlatform:
             user, token = self._signed_in
             client.restore_login(user, device, token)
             try:
-                await _asked(client.whoami())
+                await asked(client.whoami())
                 return
-            except (_SignedOut, Undeliverable):
+            except (SignedOut, Undeliverable):
                 self._signed_in = None
                 client.access_token = ""
         try:
-            await _asked(client.login(password, device_name="Hermes"))
+            await asked(client.login(password, device_name="Hermes"))
         except Undeliverable as error:
             raise Refused(f"the homeserver refuses the user or password: {error}") from None
         self._signed_in = (client.user_id, client.access_token)
@@ -125,9 +127,11 @@ class MatrixConnection:
         name = f"since {self._config.homeserver} {self._me}"
         since = await self._services.fact(name)
         while True:
-            asked = self._client.sync(timeout=_WAIT_MS, since=since or None, sync_filter=_filter(_PAGE if since else 1))
+            most = _PAGE if since else 1
             try:
-                got = await _asked(asked)
+                got = await asked(
+                    self._client.sync(timeout=_WAIT_MS, since=since or None, sync_filter=sync_filter(most))
+                )
             except Undeliverable as error:
                 raise PlatformError(str(error)) from None
             for room, invitation in got.rooms.invite.items():
@@ -148,8 +152,8 @@ class MatrixConnection:
             _log.info("matrix: an invitation of a stranger was left unanswered")
             return
         try:
-            await _asked(self._client.join(room))
-        except _NoConnection:
+            await asked(self._client.join(room))
+        except NoConnection:
             raise
         except (PlatformError, Undeliverable) as error:  # a room that cannot be joined must not hold up all others
             _log.warning("matrix: an invitation could not be accepted (%s): invite the bot once more", error)
@@ -160,29 +164,28 @@ class MatrixConnection:
         joined = any(self._is_own(each, "join") and each.prev_membership != "join" for each in found)
         if timeline.limited:
             self._members.pop(room, None)
-            start, pages = timeline.prev_batch, 0
-            while start and not (joined and any(self._is_own(each, "invite") for each in found)):
-                if pages == _MOST_PAGES:
-                    _log.warning("matrix: over %d messages came to a room; older ones are not read", pages * _PAGE)
-                    break
-                asked = self._client.room_messages(
-                    room, start, end=None if joined else since, limit=_PAGE, message_filter={"types": _TYPES}
-                )
-                try:
-                    page = await _asked(asked)
-                except Undeliverable as error:
-                    _log.warning("matrix: earlier messages of a room cannot be read: %s", error)
-                    break
-                found[:0] = reversed(page.chunk)
-                start, pages = page.end if page.chunk else None, pages + 1
+            found[:0] = await self._earlier(room, timeline.prev_batch, None if joined else since)
         if joined:
-            last = {
-                membership: n
-                for membership in ("join", "invite")
-                for n, each in enumerate(found)
-                if self._is_own(each, membership)
-            }
-            found = found[last.get("invite", last["join"]) :]
+            own = {each.membership: n for n, each in enumerate(found) if self._is_own(each, "join", "invite")}
+            found = found[own.get("invite", own["join"]) :]
+        return found
+
+    async def _earlier(self, room: str, start: str | None, since: str | None) -> Sequence[Any]:
+        """The events of a room before `start`: those after `since`, or else those after the bot was invited."""
+        found: list[Any] = []
+        for _ in range(_MOST_PAGES):
+            if not start or (since is None and any(self._is_own(each, "invite") for each in found)):
+                break
+            request = self._client.room_messages(room, start, end=since, limit=_PAGE, message_filter={"types": TYPES})
+            try:
+                page = await asked(request)
+            except Undeliverable as error:
+                _log.warning("matrix: earlier messages of a room cannot be read: %s", error)
+                break
+            found[:0] = reversed(page.chunk)
+            start = page.end if page.chunk else None
+        else:
+            _log.warning("matrix: over %d events came to a room; older ones are not read", _MOST_PAGES * _PAGE)
         return found
 
     async def _read(self, room: str, found: Sequence[Any], accept: Accept) -> None:
@@ -262,7 +265,7 @@ class MatrixConnection:
     async def _kind(self, room: str) -> ChatType:
         """A room of two is a direct chat, whatever it was made as."""
         if room not in self._members:
-            found = (await _asked(self._client.joined_members(room))).members
+            found = (await asked(self._client.joined_members(room))).members
             self._members[room] = {each.user_id: events.text(each.display_name) for each in found}
         return "dm" if len(self._members[room]) <= 2 else "group"
 
@@ -271,23 +274,23 @@ class MatrixConnection:
         if not id:
             return False
         try:
-            found = await _asked(self._client.room_get_event(room, id))
+            found = await asked(self._client.room_get_event(room, id))
         except Undeliverable:
             return False
         return bool(events.fields(found.event.source).get("sender") == self._me)
 
-    def _is_own(self, event: Any, membership: str) -> bool:
-        """Whether an event says that about the bot."""
-        return getattr(event, "state_key", None) == self._me and getattr(event, "membership", None) == membership
+    def _is_own(self, event: Any, *memberships: str) -> bool:
+        """Whether an event says one of these about the bot."""
+        return getattr(event, "state_key", None) == self._me and getattr(event, "membership", None) in memberships
 
     async def send(self, message: Outbound) -> str:
         """See `Connection.send`. The text comes before the files."""
         room, sent = message.chat, ""
         relation = await self._relation(message)
         if message.text.strip():
-            sent = await self._put(room, _written(message.text) | relation, message.key)
+            sent = await self._put(room, written(message.text) | relation, message.key)
         for number, path in enumerate(message.files):
-            id = await self._put(room, await self._uploaded(path) | relation, f"{message.key} file {number}")
+            id = await self._put(room, await uploaded(self._client, path) | relation, f"{message.key} file {number}")
             sent = sent or id
         return sent
 
@@ -302,92 +305,8 @@ class MatrixConnection:
 
     async def _put(self, room: str, content: Mapping[str, Any], key: str) -> str:
         transaction = hashlib.sha256(key.encode()).hexdigest()[:32]
-        sent = await _asked(self._client.room_send(room, "m.room.message", content, tx_id=transaction))
+        sent = await asked(self._client.room_send(room, "m.room.message", content, tx_id=transaction))
         return str(sent.event_id)
-
-    async def _uploaded(self, path: Path) -> dict[str, Any]:
-        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        try:
-            size = path.stat().st_size
-            upload = self._client.upload(lambda *_: path, content_type=kind, filename=path.name, filesize=size)
-            got = await _asked(_first(upload))
-        except OSError as error:
-            raise Undeliverable(f"a file cannot be read: {error.strerror}") from None
-        return {
-            "msgtype": "m.image" if kind.startswith("image/") else "m.file",
-            "body": path.name,
-            "url": got.content_uri,
-            "info": {"mimetype": kind, "size": size},
-            "m.mentions": {},
-        }
 
 
 PLATFORM = MatrixPlatform
-
-
-class _NoConnection(PlatformError):
-    """Nothing was sent."""
-
-
-class _SignedOut(PlatformError):
-    """The access token is void."""
-
-
-async def _asked(request: Awaitable[Any]) -> Any:
-    """The answer to a request. Errors have the homeserver's code alone: its words may hold names and ids."""
-    import aiohttp
-    import nio
-
-    try:
-        answer = await request
-    except aiohttp.ClientConnectorError as error:
-        raise _NoConnection(f"the homeserver cannot be reached ({type(error).__name__})") from None
-    except (aiohttp.ClientError, TimeoutError) as error:
-        raise Unsure(f"the homeserver does not answer ({type(error).__name__})") from None
-    if not isinstance(answer, nio.ErrorResponse):
-        return answer
-    status = answer.transport_response.status if answer.transport_response else 0
-    code = found[0] if (found := re.match(r"M_[A-Z_]+", str(answer.status_code))) else ""
-    why = f"the homeserver answered {code or 'no Matrix error'} (HTTP {status})"
-    if status == 429 or code == "M_LIMIT_EXCEEDED":
-        raise TryLater((answer.retry_after_ms or 5000) / 1000)
-    if code in ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN"):
-        raise _SignedOut(why)
-    if 400 <= status < 500 and code and not _NOT_FOR_EVER.fullmatch(code):
-        raise Undeliverable(why)
-    raise PlatformError(why)
-
-
-async def _first(request: Awaitable[tuple[Any, Any]]) -> Any:
-    return (await request)[0]
-
-
-async def _shown_name(client: Any) -> str:
-    try:
-        return events.text((await _asked(client.get_displayname())).displayname)
-    except Undeliverable:
-        return ""
-
-
-def _filter(most: int) -> dict[str, Any]:
-    """What a sync gives: `most` events of each room, without what is not read."""
-    none: dict[str, Any] = {"types": []}
-    room = {
-        "timeline": {"limit": most, "types": _TYPES},
-        "state": none,
-        "ephemeral": none,
-        "account_data": none,
-    }
-    return {"presence": none, "account_data": none, "room": room}
-
-
-def _written(text: str) -> dict[str, Any]:
-    """The content of a message, with its Markdown as HTML if both fit."""
-    from markdown_it import MarkdownIt
-
-    body = events.clean(text)
-    # Without mentions, "@room" in a reply calls nobody.
-    plain = {"msgtype": "m.text", "body": body, "m.mentions": {}}
-    html = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"]).disable("image")
-    formatted = plain | {"format": "org.matrix.custom.html", "formatted_body": html.render(body).strip()}
-    return formatted if len(msgspec.json.encode(formatted)) <= _MOST_FORMATTED else plain

@@ -77,5 +77,5 @@ def verdict(key: object) -> bool | None:
 
 
 def _named(names: Iterable[str]) -> re.Pattern[str]:
-    either = "|".join(re.escape(name) for name in sorted(filter(None, names), key=len, reverse=True))
+    either = "|".join(re.escape(name.removeprefix("@")) for name in sorted(filter(None, names), key=len, reverse=True))
     return re.compile(rf"\s*@?(?:{either})(?!\w)" if either else r"(?!)", re.IGNORECASE)
