@@ -84,19 +84,24 @@ class MatrixPlatform:
         if not (device := await services.fact("device")):
             device = f"HERMES{secrets.token_hex(5).upper()}"
             await services.set_fact("device", device)
-        settings = nio.AsyncClientConfig(max_limit_exceeded=0, max_timeouts=0, request_timeout=_REQUEST_SECONDS)
+        settings = nio.AsyncClientConfig(
+            max_limit_exceeded=0,
+            max_timeouts=0,
+            request_timeout=_REQUEST_SECONDS,
+            encryption_enabled=False,
+        )
         client = nio.AsyncClient(config.homeserver.rstrip("/"), config.user, device_id=device, config=settings)
         try:
-            await self._sign_in(client, device, password)
+            await self._sign_in(client, password)
             yield MatrixConnection(client, services, await shown_name(client), config)
         finally:
             with anyio.CancelScope(shield=True):
                 await client.close()
 
-    async def _sign_in(self, client: Any, device: str, password: str) -> None:
+    async def _sign_in(self, client: Any, password: str) -> None:
         if self._signed_in:  # signing in for each connection would soon be too often for the homeserver
             user, token = self._signed_in
-            client.restore_login(user, device, token)
+            client.user_id, client.access_token = user, token
             try:
                 await asked(client.whoami())
                 return

@@ -1,7 +1,7 @@
 """What the Matrix platform reads and sends, with a real Synapse."""
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -37,6 +37,23 @@ def ann(synapse: Synapse) -> User:
 @pytest.fixture
 def bot(synapse: Synapse) -> User:
     return User(synapse, "hermes")
+
+
+@pytest.fixture(autouse=True)
+def discreet(ann: User, bot: User, desk: Desk, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Nothing that was said, and nobody, is in a log."""
+    caplog.set_level(logging.DEBUG)
+    yield
+    log = "\n".join(record.getMessage() for record in caplog.get_records("call"))
+    said = [event for event in desk.events if isinstance(event, Inbound)]
+    for secret in (
+        bot.password,
+        bot.id,
+        ann.id,
+        *{event.text for event in said},
+        *{event.chat for event in desk.events},
+    ):
+        assert secret not in log
 
 
 @pytest.fixture
