@@ -24,10 +24,15 @@ def desk() -> Desk:
 
 
 @asynccontextmanager
-async def homeserver(answer: Callable[[web.Request], web.Response | None]) -> AsyncIterator[str]:
-    """One that lets anybody in, and answers requests to send so; None: it closes the connection."""
+async def homeserver(
+    answer: Callable[[web.Request], web.Response | None], login: web.Response | None = None
+) -> AsyncIterator[str]:
+    """One that answers requests to send so; None: it closes the connection. `login`: its answer to a login; None: it
+    lets anybody in."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/login") and login:
+            return login
         if request.path.endswith("/login"):
             body = {"user_id": "@bot:localhost", "access_token": "secret-token", "device_id": "D"}
             return web.json_response(body)
@@ -88,6 +93,27 @@ async def test_what_a_refusal_means(
     assert type(caught.value) in (kind, SignedOut)
     for secret in ("ann", "room", "token", "pw"):
         assert secret not in str(caught.value).replace("UNKNOWN_TOKEN", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (403, "M_FORBIDDEN", Refused),
+        (400, "M_UNKNOWN", Refused),
+        (429, "M_LIMIT_EXCEEDED", TryLater),
+        (500, "M_UNKNOWN", PlatformError),
+    ],
+)
+async def test_only_a_wrong_password_or_user_is_pointless_to_repeat(
+    status: int, code: str, kind: type[Exception], desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MATRIX_PASSWORD", "pw")
+    async with homeserver(lambda _: None, refusal(status, code)) as url:
+        with pytest.raises(kind) as caught:
+            async with MatrixPlatform(MatrixConfig(homeserver=url, user="@bot:localhost")).connect(desk):
+                pass
+    assert type(caught.value) is kind
+    assert "ann" not in str(caught.value)
 
 
 async def test_a_homeserver_that_hangs_or_is_gone_is_noticed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
