@@ -106,7 +106,6 @@ class MatrixPlatform:
                 await asked(client.whoami())
                 return
             except (SignedOut, Undeliverable):
-                self._signed_in = None
                 client.access_token = ""
         try:
             await asked(client.login(password, device_name="Hermes"))
