@@ -67,7 +67,12 @@ $(PROGRAMS)/hermes/ready: .venv/ready
 	$(PROGRAMS)/hermes/bin/pip install -q hermes-agent==0.19.0
 	touch $@
 
-$(PROGRAMS)/ready: $(PROGRAMS)/hermes/ready
+$(PROGRAMS)/synapse/ready: .venv/ready
+	$(PYTHON) -m venv $(PROGRAMS)/synapse
+	$(PROGRAMS)/synapse/bin/pip install -q matrix-synapse==1.163.2
+	touch $@
+
+$(PROGRAMS)/ready: $(PROGRAMS)/hermes/ready $(PROGRAMS)/synapse/ready
 	$(PYTHON) -m venv $(PROGRAMS)/mini
 	$(PROGRAMS)/mini/bin/pip install -q mini-swe-agent==2.4.6
 	command -v npm > /dev/null && npm install --silent --no-audit --no-fund --prefix $(PROGRAMS)/npm \
@@ -77,7 +82,7 @@ $(PROGRAMS)/ready: $(PROGRAMS)/hermes/ready
 	  echo "npm is missing: Claude Code, Codex, Qwen Code, OpenCode and MCP's reference servers are not installed"
 	touch $@
 
-programs: $(PROGRAMS)/ready ## install what tests run: hermes-agent, Claude Code, Codex and others, and MCP's reference servers
+programs: $(PROGRAMS)/ready ## install what tests run: hermes-agent, Claude Code, Codex and others, MCP's reference servers, and Synapse
 
 real-hermes: $(PROGRAMS)/hermes/ready ## the real hermes-agent in four arms: does it get better? MODEL_URL and MODEL_NAME for your model, WORLDS for smaller gains
 	$(LAB) agents check hermes --at $(PROGRAMS)/hermes

@@ -63,6 +63,9 @@ class MatrixConfig(PlatformConfig):
     """The bot's user id, such as `@hermes:matrix.org`."""
     password_env: str = "MATRIX_PASSWORD"  # noqa: S105
     """The environment variable with its password."""
+    invitations: Literal["allowed", "direct"] = "allowed"
+    """Which invitations to rooms the bot accepts. `allowed`: those of users who may write. `direct`: also those of
+    strangers to a direct chat, where they may ask to be paired (`gateway.pairing`)."""
 
 
 class EmailConfig(PlatformConfig):

@@ -269,6 +269,7 @@ class _OfPlatform:
         self.commands = [(each.name, each.summary) for each in Registry("gateway").commands]
         self.post = gateway.post
         self._store = gateway._store
+        self._access = gateway._access
         self._name = name
 
     async def fact(self, name: str) -> str:
@@ -278,6 +279,10 @@ class _OfPlatform:
     async def set_fact(self, name: str, value: str, days: float | None = None) -> None:
         """See `Services.set_fact`."""
         await self._store.call(self._store.set_fact, f"{self._name} {name}", value, days)
+
+    async def may_write(self, sender: str) -> bool:
+        """See `Services.may_write`."""
+        return await self._store.call(self._access.is_allowed, self._name, sender)
 
 
 def _home_chat(config: HomeConfig, platforms: Mapping[str, Platform]) -> SessionKey | None:

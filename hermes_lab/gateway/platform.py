@@ -121,6 +121,10 @@ class Services(Protocol):
         """Stores a value, such as where to go on reading; after `days` it may be forgotten."""
         ...
 
+    async def may_write(self, sender: str) -> bool:
+        """Whether the user of this platform with that id may write to the agent."""
+        ...
+
     async def post(self, name: str, place: SessionKey, text: str, files: Sequence[Path] = ()) -> None:
         """Sends a message to any chat, of any platform, and then files; one of a name is sent once."""
         ...

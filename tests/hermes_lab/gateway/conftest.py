@@ -1,11 +1,12 @@
 """A gateway in this process, on a platform of tests."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
+from fakes.synapse import PROGRAM, Synapse
 from fakes.wire import Start, Wire
 
 from hermes_lab.config.home_file import load_home_config
@@ -25,6 +26,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def wire() -> Wire:
     return Wire()
+
+
+@pytest.fixture(scope="session")
+def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synapse]:
+    if not PROGRAM.exists():
+        pytest.skip(f"Synapse is not installed at {PROGRAM} (make programs)")
+    server = Synapse(tmp_path_factory.mktemp("synapse"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture
