@@ -28,7 +28,7 @@ def add(home: Path, name: str, **fields: Any) -> None:
 async def delivery(home: Path, name: str) -> str:
     """How the result of a job was delivered, once it was."""
     with anyio.fail_after(60):
-        while not (runs := RunStore(home).latest(1, name)) or not runs[0].delivery:  # noqa: ASYNC110 - another thread
+        while not (runs := RunStore(home).latest(1, name)) or runs[0].delivery in ("", "undelivered"):  # noqa: ASYNC110 - another thread
             await anyio.sleep(0.05)
     return runs[0].delivery
 

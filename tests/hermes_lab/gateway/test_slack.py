@@ -234,7 +234,7 @@ async def test_thumbs_are_verdicts_on_the_bots_messages(
         ("D1", sent, OWNER, good) for good in (True, False, None)
     ]
     assert len({each.update for each in judged}) == 3
-    assert GatewayStore(tmp_path).session_of("slack", "D1", sent)
+    assert GatewayStore(tmp_path).turn_of("slack", "D1", sent)
 
 
 async def test_a_long_message_comes_in_pieces_in_order(tmp_path: Path, api: SlackApi) -> None:
