@@ -9,15 +9,14 @@ topics/opcodes-and-status-codes, topics/threads, resources/channel, resources/me
 - POST /users/@me/channels gives the same channel each time; an unknown user: 400 50033.
 - A message: `content` of up to 2,000 code points, `nonce` of up to 25 characters, else 400 50035. Nothing to send: 400
   50006. With `enforce_nonce`, a nonce that the author used in the past few minutes gives the message of that time, in
-  whatever channel. A reference to no message is refused unless `fail_if_not_exists` is false. Only what
-  `allowed_mentions` lets through mentions anybody; without it, all do. Files come with `payload_json`, up to ten, each
-  of up to 10 MiB, else 413 40005. Unknown fields fail the test. A thread that the bot writes to, or is named in, is
-  joined.
+  whatever channel. A reply needs the permission to read the history, else 400 160002, and a message that it answers,
+  unless `fail_if_not_exists` is false. Only what `allowed_mentions` lets through mentions anybody; without it, all do.
+  Files come with `payload_json`, up to ten, each of up to 10 MiB, else 413 40005. Unknown fields fail the test. A
+  thread that the bot writes to, or is named in, is joined.
 - GET messages: `limit` from 1 to 100; with `after` those that follow it; the newest come first.
 - Rate limits: each answer has the headers; beyond the limit 429 with `retry_after` and `Retry-After`.
 """
 
-import asyncio
 import json
 import re
 import time
@@ -27,12 +26,9 @@ from typing import Any
 
 from aiohttp import web
 
-from fakes.discord_gateway import DM_MESSAGES, DM_REACTIONS, GUILD_MESSAGES, GUILD_REACTIONS, GUILDS, FakeGateway
+from fakes.discord_gateway import DM_MESSAGES, GUILD_MESSAGES
+from fakes.discord_world import ANN, BOT, HIDDEN, NO_HISTORY, READ_ONLY, SHY, TOKEN, DiscordWorld, Json
 
-TOKEN = "bot-token-4711"
-GUILD, CHANNEL, HIDDEN, READ_ONLY = (str(1100000000000000000 + n) for n in (1, 2, 3, 4))
-BOT, ANN, EVE, SHY, OTHER_BOT = (str(1100000000000000000 + n) for n in (11, 12, 13, 14, 15))
-BOT_ROLE = "1100000000000000021"
 NONCE_SECONDS = 300
 _FIELDS = {
     "content",
@@ -45,35 +41,14 @@ _FIELDS = {
     "attachments",
 } | {*("embeds", "components", "sticker_ids", "poll")}
 _MOST_BYTES = 10 << 20
-Json = dict[str, Any]
 
 
-class DiscordApi:
-    """The server. `failures` are met by the next messages that are sent: a status, "hang", "cut" (taken, but not
-    answered), or None."""
+class DiscordApi(DiscordWorld):
+    """The server. `failures` are met by the next messages that are sent: a status, "blocked" (by Cloudflare), "cut"
+    (taken, but not answered), or None."""
 
     def __init__(self) -> None:
-        names = {BOT: "hermes", ANN: "ann", EVE: "eve", SHY: "shy", OTHER_BOT: "robot"}
-        self.users: dict[str, Json] = {
-            id: {"id": id, "username": name, "global_name": name.title(), "discriminator": "0", "avatar": None}
-            | ({"bot": True} if id in (BOT, OTHER_BOT) else {})
-            for id, name in names.items()
-        }
-        self.gateway = FakeGateway(TOKEN, self.users[BOT])
-        self.gateway.guilds = [{"id": GUILD, "name": "Guild"}]
-        self.gateway.guild_create = self._guild_create
-        self.channels: dict[str, Json] = {
-            id: {
-                "id": id,
-                "type": 0,
-                "guild_id": GUILD,
-                "name": f"c{id[-2:]}",
-                "position": 0,
-                "permission_overwrites": [],
-            }
-            for id in (CHANNEL, HIDDEN, READ_ONLY)
-        }
-        self.messages: list[Json] = []
+        super().__init__()
         self.requests: list[tuple[str, str]] = []
         self.failures: list[int | str | None] = []
         self.limit = 1000
@@ -82,7 +57,6 @@ class DiscordApi:
         self.clock: Callable[[], float] = time.monotonic
         self._nonces: dict[str, tuple[float, Json]] = {}
         self._used: dict[str, list[float]] = {}
-        self._number = 1200000000000000000
         self.base_url = ""
 
     @classmethod
@@ -110,164 +84,8 @@ class DiscordApi:
             api.base_url, api.gateway.url = f"http://127.0.0.1:{port}/api/v10", f"ws://127.0.0.1:{port}/gateway"
             yield api
         finally:
-            api.gateway.ending = True
             api.gateway.abort()
             await runner.cleanup()
-
-    # What people do.
-
-    def dm(self, user: str) -> str:
-        """The channel of direct messages with a user."""
-        for id, channel in self.channels.items():
-            if channel["type"] == 1 and channel["recipients"][0]["id"] == user:
-                return id
-        id = self._id()
-        self.channels[id] = {"id": id, "type": 1, "recipients": [self.users[user]], "last_message_id": None}
-        return id
-
-    def thread(self, parent: str = CHANNEL, joined: bool = False) -> str:
-        """A new thread."""
-        id = self._id()
-        self.channels[id] = {"id": id, "type": 11, "guild_id": GUILD, "parent_id": parent, "name": "t", "owner_id": ANN}
-        if joined:
-            self._join(id)
-        return id
-
-    async def say(self, user: str, text: str, channel: str = "", **fields: Any) -> Json:
-        """A user writes: directly to the bot, or in a channel."""
-        message = self._message(user, channel or self.dm(user), text, **fields)
-        if any(each["id"] == BOT for each in message["mentions"]):
-            await self._joins(message["channel_id"])
-        await self._happens("MESSAGE_CREATE", message, DM_MESSAGES, GUILD_MESSAGES)
-        return message
-
-    async def again(self, message: Json) -> None:
-        """A message's event comes once more."""
-        await self._happens("MESSAGE_CREATE", message, DM_MESSAGES, GUILD_MESSAGES)
-
-    async def edit(self, message: Json, text: str) -> None:
-        """A user changes a message."""
-        message |= {"content": text, "edited_timestamp": "2026-01-01T00:00:01+00:00"}
-        await self._happens("MESSAGE_UPDATE", message, DM_MESSAGES, GUILD_MESSAGES)
-
-    async def react(
-        self, user: str, message: Json, emoji: str, added: bool = True, emoji_id: str | None = None
-    ) -> None:
-        """A user adds a reaction, or takes it back."""
-        data = {"user_id": user, "channel_id": message["channel_id"], "message_id": message["id"], "type": 0}
-        data |= {"emoji": {"id": emoji_id, "name": emoji}, "burst": False}
-        if added:
-            data["message_author_id"] = message["author"]["id"]
-        if guild := self.channels[message["channel_id"]].get("guild_id"):
-            data |= {"guild_id": guild}
-            data |= {"member": {"user": self.users[user], "roles": []}} if added else {}
-        await self._happens(f"MESSAGE_REACTION_{'ADD' if added else 'REMOVE'}", data, DM_REACTIONS, GUILD_REACTIONS)
-
-    def sent(self, channel: str = "") -> list[Json]:
-        """The bot's messages, in order."""
-        return [each for each in self.messages if each["author"]["id"] == BOT and channel in ("", each["channel_id"])]
-
-    async def replies(self, count: int, channel: str = "", seconds: float = 20) -> list[str]:
-        """The texts of the bot's messages, once there are so many."""
-        async with asyncio.timeout(seconds):
-            while len(found := self.sent(channel)) < count:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        return [each["content"] for each in found]
-
-    async def connected(self, sessions: int = 1, resumes: int = 0) -> None:
-        """Waits until a client is signed in, with so many sessions begun and gone on with."""
-        async with asyncio.timeout(20):
-            gateway = self.gateway
-            while not gateway.sockets or len(gateway.sessions) < sessions or gateway.resumes < resumes:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-
-    # How it works.
-
-    def _id(self) -> str:
-        self._number += 1
-        return str(self._number)
-
-    def _guild_create(self, guild: Json) -> Json:
-        visible = [each for each in self.channels.values() if each.get("guild_id") == guild["id"]]
-        role = {
-            "id": BOT_ROLE,
-            "name": "hermes",
-            "tags": {"bot_id": BOT},
-            "permissions": "0",
-            "position": 1,
-            "color": 0,
-        }
-        role |= {"hoist": False, "managed": True, "mentionable": False, "flags": 0, "colors": {"primary_color": 0}}
-        everyone = {key: value for key, value in role.items() if key != "tags"} | {
-            "id": guild["id"],
-            "name": "@everyone",
-        }
-        joined = "2026-01-01T00:00:00+00:00"
-        return guild | {
-            "channels": [each for each in visible if each["type"] == 0 and each["id"] != HIDDEN],
-            "threads": [],
-            "roles": [everyone, role],
-            "members": [
-                {
-                    "user": self.users[BOT],
-                    "roles": [BOT_ROLE],
-                    "joined_at": joined,
-                    "deaf": False,
-                    "mute": False,
-                    "flags": 0,
-                }
-            ],
-            "member_count": 3,
-            "unavailable": False,
-            "owner_id": ANN,
-            "features": [],
-            "emojis": [],
-            "stickers": [],
-        }
-
-    def _message(self, user: str, channel: str, text: str, pings: bool = True, **fields: Any) -> Json:
-        named = re.findall(r"<@!?(\d+)>", text) if pings else []
-        roles = re.findall(r"<@&(\d+)>", text) if pings else []
-        message: Json = {
-            "id": self._id(),
-            "channel_id": channel,
-            "author": self.users[user],
-            "content": text,
-            "timestamp": "2026-01-01T00:00:00+00:00",
-            "edited_timestamp": None,
-            "tts": False,
-            "mention_everyone": pings and "@everyone" in text,
-            "mentions": [self.users[id] for id in dict.fromkeys(named) if id in self.users],
-            "mention_roles": roles,
-            "attachments": [],
-            "embeds": [],
-            "pinned": False,
-            "type": 0,
-        }
-        if (to := fields.pop("to", None)) is not None:
-            message |= {"type": 19, "message_reference": {"message_id": to["id"], "channel_id": channel}}
-            message["referenced_message"] = to
-        message |= fields
-        self.messages.append(message)
-        return message
-
-    async def _happens(self, name: str, data: Json, direct: int, guild: int) -> None:
-        channel = self.channels[data["channel_id"]]
-        if channel["type"] == 1:
-            await self.gateway.dispatch(name, dict(data), direct)
-        elif channel["id"] != HIDDEN:
-            member = {"roles": [], "joined_at": "2026-01-01T00:00:00+00:00", "deaf": False, "mute": False, "flags": 0}
-            extra = {"guild_id": GUILD} | ({"member": member} if name == "MESSAGE_CREATE" else {})
-            await self.gateway.dispatch(name, extra | data, guild)
-
-    async def _joins(self, channel: str) -> None:
-        if self.channels[channel]["type"] == 11 and "member" not in self.channels[channel]:
-            self._join(channel)
-            event = {"id": channel, "guild_id": GUILD, "member_count": 2, "added_members": [{"user_id": BOT}]}
-            await self.gateway.dispatch("THREAD_MEMBERS_UPDATE", event, GUILDS)
-
-    def _join(self, channel: str) -> None:
-        self.channels[channel]["member"] = {"id": channel, "user_id": BOT, "flags": 0}
 
     def _checked(
         self, handler: Callable[[web.Request], Awaitable[web.Response]]
@@ -304,8 +122,8 @@ class DiscordApi:
 
     async def _application(self, request: web.Request) -> web.Response:
         del request
-        team = {"rpc_origins": [], "verify_key": "", "team": None, "owner": self.users[ANN], "flags": 0}
-        more = {"id": BOT, "name": "hermes", "description": "", "icon": None, "bot_public": True, "summary": ""}
+        team: Json = {"rpc_origins": [], "verify_key": "", "team": None, "owner": self.users[ANN], "flags": 0}
+        more: Json = {"id": BOT, "name": "hermes", "description": "", "icon": None, "bot_public": True, "summary": ""}
         return _answer(team | more | {"bot_require_code_grant": False, "hook": True})
 
     async def _gateway_bot(self, request: web.Request) -> web.Response:
@@ -343,7 +161,8 @@ class DiscordApi:
         files: Json = {}
         if request.content_type == "multipart/form-data":
             form = await request.post()
-            body = json.loads(str(form["payload_json"]))
+            payload: Any = form["payload_json"]
+            body = json.loads(payload)
             files = {key: value for key, value in form.items() if key != "payload_json"}
         else:
             body = await request.json()
@@ -352,11 +171,11 @@ class DiscordApi:
         failure = self.failures.pop(0) if self.failures else None
         if isinstance(failure, int):
             return _refusal(failure, 0, "500: Internal Server Error")
+        if failure == "blocked":
+            return web.Response(status=403, text="error code: 1015")
         if refusal := self._visible(request) or self._refused(request.match_info["channel"], body, files):
             return refusal
         message = await self._taken(request.match_info["channel"], body, files)
-        if failure == "hang":
-            await asyncio.sleep(60)
         if failure == "cut":
             assert request.transport
             request.transport.abort()
@@ -376,6 +195,8 @@ class DiscordApi:
             return _refusal(400, 50006, "Cannot send an empty message")
         if any(len(each.file.read()) > _MOST_BYTES or each.file.seek(0) for each in files.values()):
             return _refusal(413, 40005, "Request entity too large")
+        if channel == NO_HISTORY and body.get("message_reference"):
+            return _refusal(400, 160002, "Cannot reply without permission to read message history")
         if (reference := body.get("message_reference")) and reference.get("fail_if_not_exists", True):
             known = {each["id"] for each in self.messages}
             if str(reference["message_id"]) not in known:

@@ -56,6 +56,7 @@ class Socket:
     def __init__(self, gateway: "FakeGateway", response: web.WebSocketResponse, compressed: bool) -> None:
         self.session: Session | None = None
         self.beats: list[Any] = []
+        self._closed = False
         self._gateway = gateway
         self._response = response
         self._zlib = zlib.compressobj() if compressed else None
@@ -69,6 +70,7 @@ class Socket:
                 await self._response.send_str(text.decode())
 
     async def close(self, code: int) -> None:
+        self._closed = True
         await self._response.close(code=code)
 
     def abort(self) -> None:
@@ -95,7 +97,7 @@ class Socket:
             await self.close(closed.args[0])
         if self.session and self.session.socket is self:
             self.session.socket = None
-            if self._response.close_code in (1000, 1001) and not self._gateway.ending:
+            if self._response.close_code in (1000, 1001) and not self._closed:
                 self.session.over = True
 
     async def _take(self, text: str) -> bool:
@@ -186,7 +188,6 @@ class FakeGateway:
         self.starts_left = 1000
         self.heartbeat_seconds = 41.25
         self.silent = False
-        self.ending = False
         self.guild_create = dict
 
     @property

@@ -9,19 +9,27 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
 from hermes_lab.config.gateway import DiscordConfig
 from hermes_lab.gateway.platform import Accept, Outbound, Refused, Services, Undeliverable
 from hermes_lab.gateway.platforms.discord_events import Json, Place, Reader, bot_roles, place
-from hermes_lab.gateway.platforms.discord_wire import UNKNOWN_CHANNEL, Answer, Event, Gateway, Rest, Session, client
-from hermes_lab.gateway.split import Limit, split
+from hermes_lab.gateway.platforms.discord_parts import Part, parts
+from hermes_lab.gateway.platforms.discord_wire import (
+    NO_HISTORY,
+    UNKNOWN_CHANNEL,
+    Answer,
+    Event,
+    Gateway,
+    Rest,
+    Session,
+    client,
+)
+from hermes_lab.gateway.split import Limit
 
-_MOST_FILES = 10
-_MOST_BYTES = 10 << 20
+LIMIT = Limit(2000, "characters")
 _SUPPRESS_EMBEDS = 1 << 2
 _PAGE = 100
 _MOST_CHANNELS = 200
@@ -44,7 +52,7 @@ class DiscordPlatform:
     """See `Platform`. A message that is sent again arrives once, but only for some minutes: not `idempotent`."""
 
     name = "discord"
-    limit = Limit(2000, "characters")
+    limit = LIMIT
     hint = (
         "Your replies are shown in Discord, which renders a part of Markdown: emphasis, headings, lists, quotes, links "
         "and code blocks, but no tables and no pictures by their address. Keep replies short. Nobody is notified by a "
@@ -134,8 +142,8 @@ class DiscordBot:
             self._places.pop(data["id"], None)
 
     async def _message(self, message: Json, reader: Reader, accept: Accept) -> None:
-        channel = message["channel_id"]
-        if message["author"]["id"] == self._gateway.session.me or not (where := await self._place(channel)):
+        channel, author = message["channel_id"], message.get("author") or {}
+        if author.get("id") == self._gateway.session.me or not (where := await self._place(channel)):
             return
         if inbound := _read(reader.message, message, where):
             await accept(inbound)
@@ -182,11 +190,11 @@ class DiscordBot:
 
     async def send(self, message: Outbound) -> str:
         """See `Connection.send`. A chat is a channel, or a user for direct messages."""
-        parts = await _parts(message)
-        if not parts:
+        messages = await parts(message, LIMIT)
+        if not messages:
             raise Undeliverable("Discord takes no message without text or a file")
         channel = await self._channel(message)
-        sent = [await self._part(message, channel, number, part) for number, part in enumerate(parts)]
+        sent = [await self._part(message, channel, number, part) for number, part in enumerate(messages)]
         return sent[0]
 
     async def _channel(self, message: Outbound) -> str:
@@ -207,9 +215,7 @@ class DiscordBot:
             return str(opened["id"])
         return channel
 
-    async def _part(self, message: Outbound, channel: str, number: int, part: "_Part") -> str:
-        import aiohttp
-
+    async def _part(self, message: Outbound, channel: str, number: int, part: Part) -> str:
         # Discord creates one message of a nonce, for some minutes, whatever the chat.
         nonce = hashlib.sha256(f"{self._salt} {message.key} {number}".encode()).hexdigest()[:25]
         asked: dict[str, Any] = {
@@ -221,13 +227,24 @@ class DiscordBot:
         }
         if number == 0 and _ID.fullmatch(message.reply_to) and channel in (message.chat, message.thread):  # no DM
             asked["message_reference"] = {"message_id": message.reply_to, "fail_if_not_exists": False}
+        try:
+            return await self._post(channel, asked, part.files)
+        except Answer as error:
+            if error.code != NO_HISTORY:
+                raise
+            del asked["message_reference"]
+            return await self._post(channel, asked, part.files)
+
+    async def _post(self, channel: str, asked: dict[str, Any], files: Sequence[tuple[str, bytes]]) -> str:
+        import aiohttp
+
         path = f"/channels/{channel}/messages"
-        if not part.files:
+        if not files:
             return str((await self._rest.call("POST", path, json=asked))["id"])
-        asked["attachments"] = [{"id": index, "filename": name} for index, (name, _) in enumerate(part.files)]
+        asked["attachments"] = [{"id": index, "filename": name} for index, (name, _) in enumerate(files)]
         form = aiohttp.FormData(quote_fields=False)
         form.add_field("payload_json", json.dumps(asked), content_type="application/json")
-        for index, (name, content) in enumerate(part.files):
+        for index, (name, content) in enumerate(files):
             form.add_field(
                 f"files[{index}]", io.BytesIO(content), filename=name, content_type="application/octet-stream"
             )
@@ -235,13 +252,6 @@ class DiscordBot:
 
 
 PLATFORM = DiscordPlatform
-
-
-class _Part(NamedTuple):
-    """One message of Discord's."""
-
-    text: str
-    files: Sequence[tuple[str, bytes]] = ()
 
 
 async def _salt(services: Services) -> str:
@@ -259,44 +269,3 @@ def _read(reads: Callable[..., T], *args: Any) -> T | None:
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         _log.error("discord: an event cannot be read (%s), and is left out", type(error).__name__)
         return None
-
-
-async def _parts(message: Outbound) -> list[_Part]:
-    """The messages that it takes: one, unless there are many files, or the text has been added to."""
-    files, notes = [], []
-    for path in message.files:
-        content = await _content(path)
-        if isinstance(content, bytes):
-            files.append((path.name, content))
-        else:
-            notes.append(content)
-    text = "\n".join(filter(None, (message.text if message.text.strip() else "", *notes)))
-    texts = [piece.sent for piece in split(text, DiscordPlatform.limit) if not piece.blank]
-    groups = _groups(files)
-    parts = [_Part(each) for each in texts[:-1]]
-    if texts or groups:
-        parts.append(_Part(texts[-1] if texts else "", groups[0] if groups else ()))
-    return parts + [_Part("", group) for group in groups[1:]]
-
-
-def _groups(files: Sequence[tuple[str, bytes]]) -> list[list[tuple[str, bytes]]]:
-    """The files that go into one message each."""
-    groups: list[list[tuple[str, bytes]]] = []
-    room = 0
-    for name, content in files:
-        if not groups or len(groups[-1]) == _MOST_FILES or len(content) > room:
-            groups.append([])
-            room = _MOST_BYTES
-        groups[-1].append((name, content))
-        room -= len(content)
-    return groups
-
-
-async def _content(path: Path) -> bytes | str:
-    """What a file holds, or a line that says why it is not sent."""
-    try:
-        if (await anyio.Path(path).stat()).st_size > _MOST_BYTES:
-            return f"({path.name} is not attached: Discord takes files of up to {_MOST_BYTES >> 20} MB from a bot)"
-        return await anyio.Path(path).read_bytes()
-    except OSError as error:
-        return f"({path.name} was to be attached: {error.strerror})"

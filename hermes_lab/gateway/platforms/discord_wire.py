@@ -26,7 +26,7 @@ _SESSION_OVER = (4003, 4007, 4009)
 _HELLO_SECONDS = 20.0
 _LONGEST_WAIT_SECONDS = 60.0
 _MOST_TRIES = 5
-UNKNOWN_CHANNEL = 10003
+UNKNOWN_CHANNEL, NO_HISTORY = 10003, 160002
 _CODES = {
     10003: "there is no such chat",
     10008: "there is no such message",
@@ -110,16 +110,18 @@ class Rest:
                 self._not_before = {key: until for key, until in self._not_before.items() if until > now}
 
     def _refusal(self, status: int, said: Any, headers: Mapping[str, str], writing: bool) -> Exception:
-        said = said if isinstance(said, dict) else {}
         if status == 401:
             return Refused(f"Discord does not know the token in {self.variable}: reset it in the Developer Portal")
         if status == 429:
+            said = said if isinstance(said, dict) else {}
             seconds = max(_number(said.get("retry_after")), _number(headers.get("Retry-After"), 0.0)) or 1.0
             if said.get("global") or not said:
                 self._not_before[""] = time.monotonic() + seconds
             return TryLater(seconds)
         if status >= 500:
             return (Unsure if writing else PlatformError)(f"Discord fails (status {status})")
+        if not isinstance(said, dict):  # not Discord itself, but what stands before it
+            return PlatformError(f"Discord refuses for now (status {status})")
         code = said.get("code")
         return Answer(status, code if isinstance(code, int) else 0)
 
@@ -177,12 +179,12 @@ class Gateway:
                 socket = await rest.client.ws_connect(
                     f"{url.rstrip('/')}/?{_QUERY}", max_msg_size=0, timeout=aiohttp.ClientWSTimeout(ws_close=2)
                 )
+                gateway = cls(socket, rest.variable, session)
                 try:
-                    gateway = cls(socket, rest.variable, session)
                     await gateway._sign_in(token)
                 except BaseException:
                     with anyio.CancelScope(shield=True):
-                        await socket.close(code=4000)
+                        await gateway.close(final=False)
                     raise
         except (aiohttp.ClientError, TimeoutError) as error:
             if session:

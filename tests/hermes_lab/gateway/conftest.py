@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from discord_fixture import discord, discord_platform  # noqa: F401
 from fakes.wire import Start, Wire
 
 from hermes_lab.config.home_file import load_home_config

@@ -8,20 +8,9 @@ from typing import Any
 
 import aiohttp
 import pytest
-from fakes.discord_api import (
-    ANN,
-    BOT,
-    CHANNEL,
-    EVE,
-    HIDDEN,
-    NONCE_SECONDS,
-    OTHER_BOT,
-    READ_ONLY,
-    SHY,
-    TOKEN,
-    DiscordApi,
-)
+from fakes.discord_api import NONCE_SECONDS, DiscordApi
 from fakes.discord_gateway import CONTENT, DM_MESSAGES, GUILD_MESSAGES
+from fakes.discord_world import ANN, BOT, CHANNEL, EVE, HIDDEN, NO_HISTORY, OTHER_BOT, READ_ONLY, SHY, TOKEN
 
 AGENT = "DiscordBot (https://example.org, 1)"
 SIGNED = {"Authorization": f"Bot {TOKEN}", "User-Agent": AGENT}
@@ -93,10 +82,11 @@ async def test_a_message_has_a_limit_and_something_in_it(rest: Rest) -> None:
     for content, fields, code in (("a" * 2001, {}, 50035), (" ", {}, 50006), ("a", {"nonce": "n" * 26}, 50035)):
         status, body = await rest.post(content, **fields)
         assert (status, body["code"]) == (400, code)
-    missing = {"message_reference": {"message_id": "999"}}
-    assert (await rest.post("a", **missing))[1]["code"] == 50035
-    missing["message_reference"]["fail_if_not_exists"] = False  # type: ignore[assignment]
-    assert (await rest.post("a", **missing))[0] == 200
+    missing: Json = {"message_id": "999"}
+    assert (await rest.post("a", message_reference=missing))[1]["code"] == 50035
+    missing["fail_if_not_exists"] = False
+    assert (await rest.post("a", message_reference=missing))[0] == 200
+    assert (await rest.post("a", NO_HISTORY, message_reference=missing))[1]["code"] == 160002
 
 
 async def test_where_the_bot_may_not_write(rest: Rest) -> None:
