@@ -1,7 +1,7 @@
 """Reads Discord's events: messages, and reactions as verdicts."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 from hermes_lab.gateway.platform import ChatType, Inbound, Judged, Sender
@@ -37,7 +37,7 @@ class Reader:
     """Reads events for the bot of that id. `roles` are those that stand for it alone; `commands` are the names that
     `!` may precede, since Discord's apps keep `/` for themselves."""
 
-    def __init__(self, me: str, roles: Collection[str], commands: Collection[str]) -> None:
+    def __init__(self, me: str, roles: Set[str], commands: Collection[str]) -> None:
         self._me = me
         self._roles = roles
         self._commands = commands
@@ -47,7 +47,7 @@ class Reader:
         author = message["author"]
         if message["type"] not in (_DEFAULT, _REPLY) or message.get("webhook_id"):
             return None
-        if author.get("bot") or author.get("system") or author["id"] == self._me:
+        if author.get("bot") or author.get("system"):
             return None
         nick = (message.get("member") or {}).get("nick")
         return Inbound(

@@ -153,7 +153,7 @@ async def test_after_a_disconnection_the_session_goes_on_with_what_was_missed(
         assert not [path for method, path in discord.requests if method == "GET" and "messages" in path]
 
 
-@pytest.mark.parametrize("code", [0, 4009])
+@pytest.mark.parametrize("code", [0, 4007])
 async def test_when_the_session_is_over_what_was_missed_is_read_from_the_history(
     start: Start, discord: DiscordApi, discord_platform: DiscordPlatform, code: int
 ) -> None:
@@ -162,7 +162,6 @@ async def test_when_the_session_is_over_what_was_missed_is_read_from_the_history
         await discord.say(ANN, "Before")
         await discord.say(ANN, f"{AT} here", CHANNEL)
         await discord.replies(2)
-        discord.gateway.sessions[0].over = True
         await (discord.gateway.close(code) if code else discord.gateway.control(9, False))
         await discord.say(ANN, "Meanwhile")
         await discord.say(ANN, "not meant", CHANNEL)
@@ -203,6 +202,9 @@ async def test_what_is_sent_to_a_user_opens_the_direct_messages(start: Start, di
         assert await discord.replies(1, discord.dm(ANN)) == ["Good morning"]
         await gateway.post("notice", SessionKey("discord", CHANNEL), "Done")
         assert await discord.replies(1, CHANNEL) == ["Done"]
+        await gateway.post("more", SessionKey("discord", ANN, chat_type="dm"), "Good night")
+        await discord.replies(2, discord.dm(ANN))
+        assert discord.requests.count(("POST", "/users/@me/channels")) == 1
 
 
 async def test_two_bots_run_at_once(start: Start, discord: DiscordApi, discord_platform: DiscordPlatform) -> None:
