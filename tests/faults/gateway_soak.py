@@ -71,7 +71,7 @@ class OnTelegram:
         self._api.say(chat + 1, text)
 
     async def replies(self, chat: int) -> list[str]:
-        return [str(each["text"]) for each in self._api.sent if each["chat"] == chat + 1]
+        return [str(each["text"]) for each in self._api.sent if each["chat"]["id"] == chat + 1]
 
     def cut(self) -> None:
         self._api.cut()
@@ -262,6 +262,13 @@ class Daemon:
                     self.peak_mb = max(self.peak_mb, int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024)
             await anyio.sleep(0.5)
 
+    async def is_connected(self, platforms: int) -> None:
+        """Waits until all platforms are up."""
+        path = self._home / "gateway.json"
+        with anyio.fail_after(120):
+            while not path.exists() or path.read_text().count('"state": "up"') < platforms + 1:  # noqa: ASYNC110, ASYNC240
+                await anyio.sleep(0.1)
+
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -325,7 +332,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def soak(messages: int, kills: int, chats: int, folder: Path, *, seed: int = 0, patience: float = 300) -> Figures:
+async def soak(messages: int, kills: int, chats: int, folder: Path, *, seed: int = 0, patience: float = 30) -> Figures:
     """Sends `messages` in `chats` of each platform while the daemon is killed `kills` times, and waits for the answers
     for at most `patience` seconds without a new one."""
     drawn = random.Random(seed)
@@ -340,6 +347,7 @@ async def soak(messages: int, kills: int, chats: int, folder: Path, *, seed: int
         daemon = Daemon(folder / "home", settings, variables)
         daemon.start()
         group.start_soon(daemon.watch)
+        await daemon.is_connected(len(sides))  # mails from before the first connection are not answered
         for phase in range(kills + 1):
             for number in range(phase * messages // (kills + 1), (phase + 1) * messages // (kills + 1)):
                 side, chat = number % len(sides), number // len(sides) % chats

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from discord_fixture import discord, discord_platform  # noqa: F401
 from fakes.synapse import PROGRAM, Synapse
 from fakes.wire import Start, Wire
 
