@@ -3,8 +3,9 @@
     PYTHONPATH=tests python tests/faults/gateway_soak.py --messages 10000 --kills 100
 
 Telegram is a double of the Bot API that delivers twice, out of order, refuses and cuts; Matrix is a real Synapse and
-e-mail a real Dovecot, both behind proxies whose connections are cut; HTTP clients send requests again until they have an
-answer. The agent answers each message with its own text. Prints what was lost, answered twice or out of order.
+e-mail a real Dovecot. All three are behind proxies whose connections are cut. HTTP clients send requests again until
+they have an answer. The agent answers each message with its own text. Prints what was lost, answered twice or out of
+order.
 """
 
 import argparse
@@ -64,8 +65,8 @@ class OnTelegram:
 
     name = "telegram"
 
-    def __init__(self, api: TelegramApi) -> None:
-        self._api = api
+    def __init__(self, api: TelegramApi, between: Proxy) -> None:
+        self._api, self._between = api, between
 
     async def say(self, chat: int, text: str, again: bool) -> None:
         self._api.say(chat + 1, text)
@@ -74,7 +75,7 @@ class OnTelegram:
         return [str(each["text"]) for each in self._api.sent if each["chat"]["id"] == chat + 1]
 
     def cut(self) -> None:
-        self._api.cut()
+        self._between.cut()
 
 
 class OnMatrix:
@@ -128,7 +129,8 @@ class OnEmail:
 
     async def replies(self, chat: int) -> list[str]:
         mails = await anyio.to_thread.run_sync(self._servers.mails, f"p{chat}@example.org")
-        return [str(mail.get_content()).strip() for mail in mails]
+        # The subject of a thread is told with its first mail.
+        return [str(mail.get_content()).strip().removeprefix("Subject: Soak").strip() for mail in mails]
 
     def cut(self) -> None:
         self._between.cut()
@@ -226,8 +228,8 @@ class Figures:
     def __str__(self) -> str:
         return (
             f"{self.messages} messages, {self.kills} kills, {self.seconds:.0f} s: {len(self.lost)} lost, "
-            f"{len(self.twice)} answered twice, {len(self.out_of_order)} out of order, {len(self.other)} other replies; "
-            f"{self.marked} sent again with a mark; at most {self.peak_mb:.0f} MB"
+            f"{len(self.twice)} answered twice, {len(self.out_of_order)} out of order, "
+            f"{len(self.other)} other replies; {self.marked} sent again with a mark; at most {self.peak_mb:.0f} MB"
         )
 
 
@@ -253,6 +255,10 @@ class Daemon:
         self._process.send_signal(number)
         return self._process.wait(60)
 
+    def kill(self) -> None:
+        if self.is_alive():
+            self.stop(signal.SIGKILL)
+
     async def watch(self) -> None:
         """Notes the most memory that it had."""
         while True:
@@ -266,7 +272,7 @@ class Daemon:
         """Waits until all platforms are up."""
         path = self._home / "gateway.json"
         with anyio.fail_after(120):
-            while not path.exists() or path.read_text().count('"state": "up"') < platforms + 1:  # noqa: ASYNC110, ASYNC240
+            while not path.exists() or path.read_text().count('"state": "up"') < platforms + 1:  # noqa: ASYNC110
                 await anyio.sleep(0.1)
 
     def is_alive(self) -> bool:
@@ -292,6 +298,7 @@ async def _sides(
     logging.getLogger("mail").setLevel(logging.ERROR)
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(TelegramApi())
+        to_telegram = await stack.enter_async_context(proxy(int(api.url.rpartition(":")[2])))
         synapse = stack.enter_context(_synapse(folder))
         bot = synapse.register("hermes")
         people = [User(synapse, "person") for _ in range(chats)]
@@ -304,18 +311,22 @@ async def _sides(
         mail |= {"authority": AUTHORITY, "imap_port": to_imap.port, "smtp_port": smtp.port}  # type: ignore[dict-item]
         gateway: dict[str, Any] = {
             "platforms": ["telegram", "matrix", "email", "http"],
-            "telegram": {"base_url": api.url, "allow": [str(chat + 1) for chat in range(chats)]},
+            "telegram": {
+                "base_url": f"http://127.0.0.1:{to_telegram.port}",
+                "allow": [str(chat + 1) for chat in range(chats)],
+            },
             "matrix": {"homeserver": f"http://127.0.0.1:{to_synapse.port}", "user": bot[0]},
             "email": {**mail, "allow": [f"p{chat}@example.org" for chat in range(chats)]},
             "http": {"port": port},
         }
+        gateway["telegram"]["allow"] = [str(chat + 1) for chat in range(chats)]
         gateway["matrix"]["allow"] = [person.id for person in people]
         variables = {"TELEGRAM_BOT_TOKEN": api.token, "MATRIX_PASSWORD": bot[1], "EMAIL_PASSWORD": "secret"}
         variables |= {"HERMES_HTTP_KEY": "key", "PYTHONPATH": str(Path(__file__).parents[1])}
         model = {"provider": "scripted", "name": "fakes.tool_caller:tool_caller"}
         url = f"http://127.0.0.1:{port}/v1/chat/completions"
         sides: list[Side] = [
-            OnTelegram(api),
+            OnTelegram(api, to_telegram),
             OnMatrix(people, rooms, bot[0], to_synapse),
             OnEmail(servers, smtp, to_imap),
             OnHttp(url, "key", chats, group),
@@ -332,7 +343,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def soak(messages: int, kills: int, chats: int, folder: Path, *, seed: int = 0, patience: float = 30) -> Figures:
+async def soak(messages: int, kills: int, chats: int, folder: Path, *, seed: int = 0, patience: float = 300) -> Figures:
     """Sends `messages` in `chats` of each platform while the daemon is killed `kills` times, and waits for the answers
     for at most `patience` seconds without a new one."""
     drawn = random.Random(seed)
@@ -345,28 +356,31 @@ async def soak(messages: int, kills: int, chats: int, folder: Path, *, seed: int
         _sides(chats, folder / "synapse", _free_port(), group) as (sides, settings, variables),
     ):
         daemon = Daemon(folder / "home", settings, variables)
-        daemon.start()
-        group.start_soon(daemon.watch)
-        await daemon.is_connected(len(sides))  # mails from before the first connection are not answered
-        for phase in range(kills + 1):
-            for number in range(phase * messages // (kills + 1), (phase + 1) * messages // (kills + 1)):
-                side, chat = number % len(sides), number // len(sides) % chats
-                text = f"Message {number} of {sides[side].name}"
-                asked[side, chat].append(text)
-                await sides[side].say(chat, text, drawn.random() < REPEATED)
-                if drawn.random() < 0.003:
-                    sides[drawn.randrange(len(sides))].cut()
-            if phase < kills:
-                await anyio.sleep(drawn.uniform(1.5, 8))
-                assert daemon.is_alive(), daemon.log.read_text()[-2000:]
-                daemon.stop(signal.SIGKILL)
-                daemon.start()
-        await _answered(sides, asked, patience)
-        figures.seconds = time.monotonic() - began
-        assert daemon.stop(signal.SIGTERM) == 0, daemon.log.read_text()[-2000:]
-        for (side, chat), texts in asked.items():
-            figures.count(f"{sides[side].name} {chat}", texts, await sides[side].replies(chat))
-        figures.peak_mb = daemon.peak_mb
+        try:
+            daemon.start()
+            group.start_soon(daemon.watch)
+            await daemon.is_connected(len(sides))  # mails from before the first connection are not answered
+            for phase in range(kills + 1):
+                for number in range(phase * messages // (kills + 1), (phase + 1) * messages // (kills + 1)):
+                    side, chat = number % len(sides), number // len(sides) % chats
+                    text = f"Message {number} of {sides[side].name}"
+                    asked[side, chat].append(text)
+                    await sides[side].say(chat, text, drawn.random() < REPEATED)
+                    if drawn.random() < 0.003:
+                        sides[drawn.randrange(len(sides))].cut()
+                if phase < kills:
+                    await anyio.sleep(drawn.uniform(1.5, 8))
+                    assert daemon.is_alive(), daemon.log.read_text()[-2000:]
+                    daemon.stop(signal.SIGKILL)
+                    daemon.start()
+            await _answered(sides, asked, patience)
+            figures.seconds = time.monotonic() - began
+            assert daemon.stop(signal.SIGTERM) == 0, daemon.log.read_text()[-2000:]
+            for (side, chat), texts in asked.items():
+                figures.count(f"{sides[side].name} {chat}", texts, await sides[side].replies(chat))
+            figures.peak_mb = daemon.peak_mb
+        finally:
+            daemon.kill()
         group.cancel_scope.cancel()
     return figures
 
