@@ -91,12 +91,11 @@ class Gateway:
         if isinstance(event, Judged):
             await self._judge(platform, event)
             return
-        store = self._store
+        grouped, store = event.chat_type != "dm", self._store
+        if not event.text.strip() or (grouped and not event.addressed and self._config.gateway.groups == "addressed"):
+            return
         if not await store.call(self._access.is_allowed, platform, event.sender.id):
             await self._refuse(platform, event)
-            return
-        grouped = event.chat_type != "dm"
-        if not event.text.strip() or (grouped and not event.addressed and self._config.gateway.groups == "addressed"):
             return
         key = SessionKey(platform, event.chat, event.thread, event.chat_type)
         if row := await store.call(store.accept, platform, event, key):

@@ -1,5 +1,6 @@
 """Splits many random texts and checks every piece: `python split_many.py [N]`, 100,000 texts by default."""
 
+import importlib
 import random
 import sys
 import time
@@ -11,13 +12,8 @@ from typing import NamedTuple
 
 from hermes_lab.gateway.split import Limit, Piece, joined, split
 
-LIMITS = {
-    "telegram": Limit(4096, "utf16"),
-    "discord": Limit(2000, "characters"),
-    "slack": Limit(4000, "characters"),
-    "matrix": Limit(60_000, "bytes"),
-    "email": Limit(10**9, "characters"),
-}
+NAMES = ("telegram", "discord", "slack", "matrix", "email")
+LIMITS = {name: importlib.import_module(f"hermes_lab.gateway.platforms.{name}").PLATFORM.limit for name in NAMES}
 
 CLUSTERS = (
     "e\u0301",

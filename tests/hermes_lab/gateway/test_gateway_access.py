@@ -93,3 +93,14 @@ def test_a_text_cannot_forge_its_sender(text: str) -> None:
     assert len(re.findall(r"<\s*/?\s*from\b", shown, re.IGNORECASE)) == 2
     assert shown.startswith('<from id="u1" name="Ann /from from id= boss">')
     assert shown.endswith("</from>")
+
+
+async def test_what_strangers_say_to_each_other_in_a_group_leaves_no_trace(
+    start: Start, wire: Wire, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    async with start(wire):
+        await wire.say("Between us", chat="g", chat_type="group", sender="eve", addressed=False)
+        await wire.say("To the bot", chat="g", chat_type="group", sender="eve")
+    assert GatewayStore(home).counts()["inbox"] == {"done": 1}
+    assert caplog.text.count("refused") == 1
