@@ -13,6 +13,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from hermes_lab import __version__
 from hermes_lab.chat.turns import TurnId, judge_turn
 from hermes_lab.commands.registry import Registry
 from hermes_lab.config.gateway import PlatformConfig
@@ -249,6 +250,7 @@ class Gateway:
     def _write_status(self, ended: bool = False) -> None:
         status = {
             "pid": os.getpid(),
+            "version": __version__,
             "started": self._started,
             "heartbeat": time.time(),
             "ended": ended,
