@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from hermes_lab import __version__
 from hermes_lab.chat.turns import TurnId, judge_turn
 from hermes_lab.commands.registry import Registry
 from hermes_lab.config.gateway import PlatformConfig
@@ -250,7 +250,7 @@ class Gateway:
     def _write_status(self, ended: bool = False) -> None:
         status = {
             "pid": os.getpid(),
-            "version": __version__,
+            "version": version("hermes-lab"),
             "started": self._started,
             "heartbeat": time.time(),
             "ended": ended,
