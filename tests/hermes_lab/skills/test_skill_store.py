@@ -361,5 +361,5 @@ def test_sixteen_processes_at_once_lose_and_tear_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.long
-def test_sixteen_processes_write_eighty_times_half_of_them_killed(tmp_path: Path) -> None:
-    many(tmp_path / "skills", 80, kill=True)
+def test_sixteen_processes_write_forty_times_half_of_them_killed(tmp_path: Path) -> None:
+    many(tmp_path / "skills", 40, kill=True)
