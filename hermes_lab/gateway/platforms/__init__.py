@@ -1,8 +1,8 @@
 """The chat platforms: one module each with a `PLATFORM`, and those that other packages provide."""
 
-import importlib
+import difflib
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any
 
 from hermes_lab.config.gateway import GatewayConfig
 from hermes_lab.errors import ConfigError
@@ -13,12 +13,23 @@ BUILT_IN = ("http", "telegram", "matrix", "email", "slack", "discord")
 
 
 def open_platform(name: str, config: GatewayConfig) -> Platform:
-    """The platform of that name. Raises `ConfigError` if there is none, or if a package that it needs is missing."""
+    """The platform of that name. Raises `ConfigError` if there is none, if a package that it needs is missing, or if
+    another package's cannot be made."""
     if name in BUILT_IN:
-        built_in: Platform = importlib.import_module(f"{__name__}.{name}").PLATFORM(getattr(config, name))
+        built_in: Platform = import_module(f"{__name__}.{name}").PLATFORM(getattr(config, name))
         return built_in
-    provided: dict[str, Any] = {each.name: each for each in entry_points(group=ENTRY_POINTS)}
-    if name not in provided:
-        raise ConfigError(f"gateway.platforms: no platform {name!r}; there are: {', '.join((*BUILT_IN, *provided))}")
-    found: Platform = provided[name].load()(config.options.get(name, {}))
-    return found
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        try:
+            found: Platform = entry.load()(config.options.get(name, {}))
+        except ConfigError:
+            raise
+        except Exception as error:
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ConfigError(f"gateway.platforms: {name} ({entry.value}) cannot be loaded: {what}") from None
+        if found.name != name:
+            raise ConfigError(f"gateway.platforms: {name} ({entry.value}) is named {found.name!r}: name both alike")
+        return found
+    known = [*BUILT_IN, *sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))]
+    near = difflib.get_close_matches(name, known, n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"gateway.platforms: there is no platform {name!r}{meant} (known: {', '.join(known)})")
