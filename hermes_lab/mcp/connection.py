@@ -40,11 +40,12 @@ class Listing(NamedTuple):
 
 class Connection:
     """A connection that lives in a task of its own: a failure in it reaches callers as an error of their call, and
-    never ends their task. `changed` is set when the server says that its tools have changed."""
+    never ends their task. `changes` counts how often the server has said that its tools have changed since it was
+    opened."""
 
     def __init__(self, name: str, config: McpServerConfig, place: Place | None = None) -> None:
         self.name = name
-        self.changed = False
+        self.changes = 0
         self._config = config
         self._place = place
         self._pipes: Pipes | None = None
@@ -66,7 +67,10 @@ class Connection:
                 await self._opened.wait()
                 if self._failure:
                     raise McpError(self._named(self._failure))
-                return await self.list()
+                known = self.changes
+                listing = await self.list()
+                self.changes -= known
+                return listing
         except TimeoutError:
             late = f"not ready after {self._config.startup_seconds:g} seconds (startup_seconds){self._said()}"
             await self.aclose()
@@ -93,7 +97,7 @@ class Connection:
         import mcp_types
 
         if isinstance(getattr(message, "root", message), mcp_types.ToolListChangedNotification):
-            self.changed = True
+            self.changes += 1
 
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[Any]:
@@ -118,23 +122,23 @@ class Connection:
             async with host_pipes(config.program, env) as self._pipes, messages_over(self._pipes) as streams:
                 yield streams
 
-    async def list(self) -> Listing:
-        """What the server offers now. Raises `McpError`."""
-        self.changed = False
+    async def list(self, seconds: float | None = None) -> Listing:
+        """What the server offers now. Raises `McpTimeout` if it does not say so in time, and `McpError`."""
         tools: list[dict[str, Any]] = []
         cursor = None
         client = self._live()
         async with _explained(self):
-            for _ in range(_MOST_PAGES):
-                page = await _asked(client.session, "tools/list", {"cursor": cursor} if cursor else {})
-                listed = page.get("tools")
-                if not isinstance(listed, list):
-                    raise McpError(self._named("the server's list of tools breaks the protocol"))
-                tools += (tool for tool in listed if isinstance(tool, dict) and isinstance(tool.get("name"), str))
-                if (cursor := page.get("nextCursor")) is None:
-                    break
-            else:
-                raise McpError(self._named(f"its list of tools has more than {_MOST_PAGES} pages"))
+            with anyio.fail_after(seconds):
+                for _ in range(_MOST_PAGES):
+                    page = await _asked(client.session, "tools/list", {"cursor": cursor} if cursor else {})
+                    listed = page.get("tools")
+                    if not isinstance(listed, list):
+                        raise McpError(self._named("the server's list of tools breaks the protocol"))
+                    tools += (tool for tool in listed if isinstance(tool, dict) and isinstance(tool.get("name"), str))
+                    if (cursor := page.get("nextCursor")) is None:
+                        break
+                else:
+                    raise McpError(self._named(f"its list of tools has more than {_MOST_PAGES} pages"))
         info = client.server_info
         name, release = (info.name, info.version) if info else ("", "")
         return Listing(name, release, client.protocol_version, tuple(tools))

@@ -4,7 +4,8 @@ Usage: mcp_server.py SPEC [LOG]. SPEC has `name`, `version` and `tools`: each ha
 and optionally `outputSchema`, `annotations` and `does`, a list of steps: `{"text": ...}`, `{"structured": ...}`,
 `{"block": ...}` (any content block), `{"error": ...}`, `{"write": [PATH, TEXT]}`, `{"append": [PATH, TEXT]}`, `{"exit":
 STATUS}`, `{"sleep": SECONDS}`, `{"raw": LINE}`, `{"tools": [...]}` (adds tools, and says that the list has changed),
-`{"drop": NAME}` and `{"count": true}` (how many calls this process has had). `{arguments}` in a text is replaced by the
+`{"drop": NAME}`, `{"list_seconds": SECONDS}` (how long later lists of tools take) and `{"count": true}` (how many calls
+this process has had). `{arguments}` in a text is replaced by the
 arguments as JSON. Every call is appended to LOG. With `later`, a list of tools, the next start offers those.
 """
 
@@ -54,6 +55,7 @@ class Server:
         if method == "ping":
             return {}
         if method == "tools/list":
+            time.sleep(self.spec.get("list_seconds", 0))
             shown = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
             return {"tools": [{k: tool[k] for k in shown if k in tool} for tool in self.tools]}
         if method == "tools/call":
@@ -94,6 +96,8 @@ class Server:
         elif kind == "raw":
             sys.stdout.write(value + "\n")
             sys.stdout.flush()
+        elif kind == "list_seconds":
+            self.spec[kind] = value
         elif kind == "count":
             result["content"].append({"type": "text", "text": str(self.calls)})
         elif kind in ("tools", "drop"):
