@@ -15,6 +15,7 @@ from hermes_lab.config.mcp import REFERENCE, McpServerConfig
 from hermes_lab.errors import ConfigError, InfraError, McpError, SandboxError
 from hermes_lab.mcp.transport import Pipes, SandboxPipes, host_pipes, messages_over
 from hermes_lab.protocols import Sandbox
+from hermes_lab.text.printable import printable
 
 _MOST_PAGES = 100
 _CLOSE_SECONDS = 10.0
@@ -124,13 +125,20 @@ class Connection:
 
     async def list(self, seconds: float | None = None) -> Listing:
         """What the server offers now. Raises `McpTimeout` if it does not say so in time, and `McpError`."""
+        from mcp.shared.exceptions import MCPError
+
         tools: list[dict[str, Any]] = []
         cursor = None
         client = self._live()
         async with _explained(self):
             with anyio.fail_after(seconds):
                 for _ in range(_MOST_PAGES):
-                    page = await _asked(client.session, "tools/list", {"cursor": cursor} if cursor else {})
+                    try:
+                        page = await _asked(client.session, "tools/list", {"cursor": cursor} if cursor else {})
+                    except MCPError as error:
+                        if _is_closed(error):
+                            raise
+                        raise McpError(self._named(f"it does not list its tools: {error.error.message}")) from None
                     listed = page.get("tools")
                     if not isinstance(listed, list):
                         raise McpError(self._named("the server's list of tools breaks the protocol"))
@@ -176,7 +184,8 @@ class Connection:
                 await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
 
     def _named(self, message: str) -> str:
-        return f"mcp.servers.{self.name}: {message}"
+        prefix = f"mcp.servers.{self.name}"
+        return printable(message if message.startswith(f"{prefix}.") else f"{prefix}: {message}")
 
     def _said(self) -> str:
         """The last line of the server's stderr, for a message."""
@@ -219,18 +228,24 @@ async def _by_defaults(context: Any, params: Any) -> Any:
 async def _explained(connection: Connection) -> AsyncIterator[None]:
     """Turns failures of the SDK into `McpError`."""
     from mcp.shared.exceptions import MCPError
-    from mcp_types import CONNECTION_CLOSED
 
     try:
         yield
     except TimeoutError:
         raise McpTimeout(connection._named(f"no answer within {connection._config.timeout:g} seconds")) from None
     except MCPError as error:
-        if error.error.code == CONNECTION_CLOSED:
+        if _is_closed(error):
             raise connection.lost("the connection was lost") from None
         raise McpRefused(error.error.message) from None
     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
         raise connection.lost("the connection was lost") from None
+
+
+def _is_closed(error: Any) -> bool:
+    """Whether the SDK's error says that the connection is closed. Servers have its number for errors of their own."""
+    from mcp_types import CONNECTION_CLOSED
+
+    return bool(error.error.code == CONNECTION_CLOSED and error.error.message == "Connection closed")
 
 
 async def _asked(session: Any, method: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import anyio
 
 from hermes_lab.config.mcp import McpConfig, McpServerConfig
 from hermes_lab.errors import ConfigError, McpError, ToolError
-from hermes_lab.mcp.check import need_sdk
+from hermes_lab.mcp.check import check_variables, need_sdk
 from hermes_lab.mcp.connection import Connection, Listing, McpRefused, McpTimeout, Place
 from hermes_lab.mcp.declaration import Declared
 from hermes_lab.mcp.programs import command_inside, extras_of
@@ -18,6 +18,7 @@ from hermes_lab.mcp.results import answer_of
 from hermes_lab.mcp.snapshot import Snapshot, differences, snapshot_of
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox.extras import Extras
+from hermes_lab.text.printable import printable
 from hermes_lab.tools.registry import GivenTool, Tool, ToolContext
 from hermes_lab.tools.schema import Declaration
 from hermes_lab.tools.toolsets import SERVER
@@ -59,7 +60,7 @@ class Servers:
     def warnings(self) -> list[str]:
         """The tools that are left out, one line each."""
         return [
-            f"mcp.servers.{name}: the tool {tool} is left out: {why}"
+            printable(f"mcp.servers.{name}: the tool {tool} is left out: {why}")
             for name, served in self.served.items()
             for tool, why in served.left_out.items()
         ]
@@ -128,6 +129,8 @@ async def open_servers(
     a chat, what is wrong is told to `say`, and the server left out.
     """
     need_sdk(config)
+    if strict:
+        check_variables(config)
     servers = Servers(config, blobs, strict=strict)
     try:
         inside = {name: server for name, server in config.servers.items() if server.in_sandbox}
