@@ -26,7 +26,7 @@ def usable(schema: Any) -> dict[str, Any]:
 
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise UnusableSchemaError("is not that of an object")
-    whole = {"properties": {}} | _Plain(schema).schema(schema, (), 1)
+    whole: dict[str, Any] = {"properties": {}} | _Plain(schema).schema(schema, (), 1)
     if len(json.dumps(whole)) > LARGEST:
         raise UnusableSchemaError(f"is longer than {LARGEST} characters once its references are replaced")
     try:
@@ -51,7 +51,8 @@ def checkable(schema: dict[str, Any]) -> dict[str, Any]:
             each = each | {"patternProperties": {key: value for key, value in named.items() if _is_pattern(key)}}
         return {key: value for key, value in each.items() if key != "pattern" or _is_pattern(value)}
 
-    return _mapped(schema, kept)
+    checked: dict[str, Any] = _mapped(schema, kept)
+    return checked
 
 
 def texts(node: Any) -> Iterator[str]:
