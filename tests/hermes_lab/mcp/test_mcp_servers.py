@@ -353,6 +353,17 @@ async def test_the_program_of_a_run_may_lie_at_home(
         assert servers.served["s"].server == "fake"
 
 
+async def test_a_program_that_cannot_be_in_a_sandbox_names_its_server(
+    server: Given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "program").write_text("#!/bin/sh\n")
+    (tmp_path / "program").chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"^mcp\.servers\.s: .* would be open to the agent"):
+        async with open_servers(servers_of(s={"command": str(tmp_path / "program")}), OPENER):
+            pass
+
+
 async def test_a_server_with_too_many_tools_needs_a_choice(server: Given) -> None:
     config = server(*(tool(f"t{n}") for n in range(501)), scope="run")
     with pytest.raises(ConfigError, match=r"mcp\.servers\.s\.tools: the server has 501 tools; name those to offer"):
