@@ -91,8 +91,9 @@ class _Served:
     ) -> dict[str, Any]:
         """List the skills that a lane of a run has learned, or read one."""
         library = f"{self._at(run)}:{lane}"
-        command = ["skills", "show", name, "--in", library] if name else ["skills", "list", library]
-        return await _asked([*command, "--json"])
+        if name:
+            return await _asked(["skills", "show", "--in", library, "--json", "--", name])
+        return await _asked(["skills", "list", library, "--json"])
 
     async def tasks(
         self,
@@ -109,10 +110,13 @@ class _Served:
 
     def _at(self, run: str) -> Path:
         """The folder of a run. Links that lead out of the served folder are not followed."""
-        path = (self._root / run).resolve()
-        if not path.is_relative_to(self._root) or not (path / "run.json").is_file():
-            raise ToolError(f"no run {run!r} is served; `runs` lists them")
-        return path
+        try:
+            path = (self._root / run).resolve()
+            if path.is_relative_to(self._root) and (path / "run.json").is_file():
+                return path
+        except (OSError, ValueError):  # such as a name that is too long, or has a NUL
+            pass
+        raise ToolError(f"no run {run[:100]!r} is served; `runs` lists them")
 
 
 def _tasks(suite: str, count: int, split: str, seed: int, world: int) -> list[dict[str, Any]]:

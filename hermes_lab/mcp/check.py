@@ -1,9 +1,10 @@
 """Checks before a run whether its MCP servers can be used."""
 
 import difflib
+import os
 from importlib.util import find_spec
 
-from hermes_lab.config.mcp import McpConfig
+from hermes_lab.config.mcp import REFERENCE, McpConfig
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.mcp.programs import check_programs
@@ -35,6 +36,15 @@ def need_sdk(config: McpConfig) -> None:
     if find_spec("mcp") is None:
         raise ConfigError("mcp.servers: `mcp` is not installed: pip install 'hermes-lab[mcp]'")
     check_programs(config)
+
+
+def check_variables(config: McpConfig) -> None:
+    """Raises `ConfigError` for the first `${NAME}` that the environment does not have."""
+    for name, server in config.servers.items():
+        for field, texts in (("env", server.env), ("headers", server.headers)):
+            for key, text in texts.items():
+                if missing := [each for each in REFERENCE.findall(text) if each not in os.environ]:
+                    raise ConfigError(f"mcp.servers.{name}.{field}.{key}: set {missing[0]} in the environment")
 
 
 def _check_name(field: str, name: str, config: McpConfig) -> None:

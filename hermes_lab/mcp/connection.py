@@ -6,18 +6,20 @@ import os
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import anyio
 
 from hermes_lab.config.mcp import REFERENCE, McpServerConfig
 from hermes_lab.errors import ConfigError, InfraError, McpError, SandboxError
+from hermes_lab.mcp.client import asked, client_of, is_closed
 from hermes_lab.mcp.transport import Pipes, SandboxPipes, host_pipes, messages_over
 from hermes_lab.protocols import Sandbox
+from hermes_lab.text.printable import printable
 
 _MOST_PAGES = 100
 _CLOSE_SECONDS = 10.0
+_KEY_REFUSED = (401, 403)
 _log = logging.getLogger(__name__)
 
 
@@ -40,11 +42,12 @@ class Listing(NamedTuple):
 
 class Connection:
     """A connection that lives in a task of its own: a failure in it reaches callers as an error of their call, and
-    never ends their task. `changed` is set when the server says that its tools have changed."""
+    never ends their task. `changes` counts how often the server has said that its tools have changed since it was
+    opened."""
 
     def __init__(self, name: str, config: McpServerConfig, place: Place | None = None) -> None:
         self.name = name
-        self.changed = False
+        self.changes = 0
         self._config = config
         self._place = place
         self._pipes: Pipes | None = None
@@ -52,6 +55,7 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
         self._opened, self._closing = asyncio.Event(), asyncio.Event()
         self._failure = ""
+        self._status = 0
 
     @property
     def ended(self) -> bool:
@@ -66,7 +70,10 @@ class Connection:
                 await self._opened.wait()
                 if self._failure:
                     raise McpError(self._named(self._failure))
-                return await self.list()
+                known = self.changes
+                listing = await self.list()
+                self.changes -= known
+                return listing
         except TimeoutError:
             late = f"not ready after {self._config.startup_seconds:g} seconds (startup_seconds){self._said()}"
             await self.aclose()
@@ -77,23 +84,27 @@ class Connection:
 
     async def _serve(self) -> None:
         try:
-            async with self._streams() as streams, _client(streams, self._on_message) as client:
+            async with self._streams() as streams, client_of(streams, self._on_message) as client:
                 self._client = client
                 self._opened.set()
                 await self._closing.wait()
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            self._failure = self._failure or f"{_reason(error, self._config.url)}{self._said()}"
+            self._failure = self._failure or f"{_reason(error, self._config.url)}{self._answered()}{self._said()}"
         finally:
             self._client = None
             self._opened.set()
+
+    async def _on_response(self, response: Any) -> None:
+        if response.request.method == "POST":
+            self._status = response.status_code
 
     async def _on_message(self, message: Any) -> None:
         import mcp_types
 
         if isinstance(getattr(message, "root", message), mcp_types.ToolListChangedNotification):
-            self.changed = True
+            self.changes += 1
 
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[Any]:
@@ -107,6 +118,7 @@ class Connection:
                 create_mcp_http_client(headers=headers) as http,
                 streamable_http_client(config.url, http_client=http) as streams,
             ):
+                http.event_hooks = {"response": [self._on_response]}
                 yield streams
         elif self._place:
             sandbox, command, environment = self._place
@@ -118,23 +130,30 @@ class Connection:
             async with host_pipes(config.program, env) as self._pipes, messages_over(self._pipes) as streams:
                 yield streams
 
-    async def list(self) -> Listing:
-        """What the server offers now. Raises `McpError`."""
-        self.changed = False
+    async def list(self, seconds: float | None = None) -> Listing:
+        """What the server offers now. Raises `McpTimeout` if it does not say so in time, and `McpError`."""
+        from mcp.shared.exceptions import MCPError
+
         tools: list[dict[str, Any]] = []
         cursor = None
         client = self._live()
         async with _explained(self):
-            for _ in range(_MOST_PAGES):
-                page = await _asked(client.session, "tools/list", {"cursor": cursor} if cursor else {})
-                listed = page.get("tools")
-                if not isinstance(listed, list):
-                    raise McpError(self._named("the server's list of tools breaks the protocol"))
-                tools += (tool for tool in listed if isinstance(tool, dict) and isinstance(tool.get("name"), str))
-                if (cursor := page.get("nextCursor")) is None:
-                    break
-            else:
-                raise McpError(self._named(f"its list of tools has more than {_MOST_PAGES} pages"))
+            with anyio.fail_after(seconds):
+                for _ in range(_MOST_PAGES):
+                    try:
+                        page = await asked(client.session, "tools/list", {"cursor": cursor} if cursor else {})
+                    except MCPError as error:
+                        if is_closed(error) or self._status >= 400:
+                            raise
+                        raise McpError(self._named(f"it does not list its tools: {error.error.message}")) from None
+                    listed = page.get("tools")
+                    if not isinstance(listed, list):
+                        raise McpError(self._named("the server's list of tools breaks the protocol"))
+                    tools += (tool for tool in listed if isinstance(tool, dict) and isinstance(tool.get("name"), str))
+                    if (cursor := page.get("nextCursor")) is None:
+                        break
+                else:
+                    raise McpError(self._named(f"its list of tools has more than {_MOST_PAGES} pages"))
         info = client.server_info
         name, release = (info.name, info.version) if info else ("", "")
         return Listing(name, release, client.protocol_version, tuple(tools))
@@ -145,7 +164,7 @@ class Connection:
         client = self._live()
         async with _explained(self):
             with anyio.fail_after(self._config.timeout):
-                return await _asked(client.session, "tools/call", {"name": tool, "arguments": dict(arguments)})
+                return await asked(client.session, "tools/call", {"name": tool, "arguments": dict(arguments)})
 
     def _live(self) -> Any:
         if self._client is None:
@@ -172,7 +191,13 @@ class Connection:
                 await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
 
     def _named(self, message: str) -> str:
-        return f"mcp.servers.{self.name}: {message}"
+        prefix = f"mcp.servers.{self.name}"
+        return printable(message if message.startswith(f"{prefix}.") else f"{prefix}: {message}")
+
+    def _answered(self) -> str:
+        """The status of an HTTP server's latest answer, for a message, if it is an error."""
+        key = "; is the key in `headers` right?" if self._status in _KEY_REFUSED else ""
+        return f" (HTTP {self._status}){key}" if self._status >= 400 else ""
 
     def _said(self) -> str:
         """The last line of the server's stderr, for a message."""
@@ -181,70 +206,26 @@ class Connection:
 
 
 @asynccontextmanager
-async def _client(streams: Any, on_message: Any) -> AsyncIterator[Any]:
-    import mcp_types
-    from mcp import Client
-
-    @asynccontextmanager
-    async def given() -> AsyncIterator[Any]:
-        yield streams
-
-    us = mcp_types.Implementation(name="hermes-lab", version=version("hermes-lab"))
-    options: dict[str, Any] = {"message_handler": on_message, "client_info": us, "elicitation_callback": _by_defaults}
-    async with Client(given(), cache=None, **options) as client:
-        yield client
-
-
-async def _by_defaults(context: Any, params: Any) -> Any:
-    """Answers what a server asks the user by the defaults of its form, as nobody is there to ask; declines a question
-    that has a required field without one."""
-    import mcp_types
-
-    del context
-    form = getattr(params, "requested_schema", None)
-    if not isinstance(form, dict):  # such as an address to visit
-        return mcp_types.ElicitResult(action="decline")
-    fields = form.get("properties", {})
-    content = {name: field["default"] for name, field in fields.items() if "default" in field}
-    if not set(form.get("required") or ()) <= set(content):
-        return mcp_types.ElicitResult(action="decline")
-    return mcp_types.ElicitResult(action="accept", content=content)
-
-
-@asynccontextmanager
 async def _explained(connection: Connection) -> AsyncIterator[None]:
     """Turns failures of the SDK into `McpError`."""
     from mcp.shared.exceptions import MCPError
-    from mcp_types import CONNECTION_CLOSED
 
     try:
         yield
     except TimeoutError:
         raise McpTimeout(connection._named(f"no answer within {connection._config.timeout:g} seconds")) from None
     except MCPError as error:
-        if error.error.code == CONNECTION_CLOSED:
-            raise connection.lost("the connection was lost") from None
+        if is_closed(error) or connection._status in (*_KEY_REFUSED, 404):
+            raise connection.lost(f"the connection was lost{connection._answered()}") from None
+        if connection._status >= 429:
+            raise McpTimeout(connection._named(f"no answer{connection._answered()}")) from None
         raise McpRefused(error.error.message) from None
     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
         raise connection.lost("the connection was lost") from None
 
 
-async def _asked(session: Any, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a request, as sent over the wire.
-
-    Not by the SDK's own methods, which throw away a whole list of tools for one wrong schema, and a whole result for a
-    part that they do not know, or that does not fit the tool's output schema. Those of the pinned version are used that
-    they are made of.
-    """
-    data: dict[str, Any] = {"method": method, "params": params}
-    options: dict[str, Any] = {}
-    session._stamp(data, options)
-    answer: dict[str, Any] = await session._dispatcher.send_raw_request(method, data["params"], options)
-    return answer
-
-
 class McpTimeout(McpError):
-    """A call got no answer in time."""
+    """A call got no answer in time, or that of a server that is too busy or failing (HTTP 429 and above)."""
 
 
 class McpRefused(McpError):

@@ -45,7 +45,11 @@ def extras_of(config: McpConfig) -> Extras:
     for name, server in inside.items():
         given = [Path(folder).expanduser().absolute() for folder in server.installed]
         scripts = [path for each in server.program[1:] if each.startswith("/") and (path := Path(each)).is_file()]
-        needed = [folder for each in (executable(name, server), *scripts) for folder in installation(each)]
+        program = executable(name, server)
+        try:
+            needed = [folder for each in (program, *scripts) for folder in installation(each)]
+        except ConfigError as error:
+            raise ConfigError(f"mcp.servers.{name}: {error}") from None
         for folder in (*given, *needed):
             if not any(folder.is_relative_to(other) for other in folders):
                 folders[folder] = None

@@ -4,7 +4,9 @@ import base64
 import binascii
 import hashlib
 import json
+import math
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,12 @@ async def answer_of(result: Mapping[str, Any], blobs: Path | None, limit: int) -
     `attachments`, images, audio and files, which are kept in `blobs`. A failed call has an `error` instead of the
     texts.
 
-    Texts longer than `limit` characters are cut in the middle. Raises `StoreError`.
+    Texts longer than `limit` characters are cut in the middle, and no more attachments are told than fit into as many.
+    Raises `StoreError`.
     """
     texts: list[str] = []
     attachments: list[dict[str, Any]] = []
-    structured = result.get("structuredContent")
+    structured = _finite(result.get("structuredContent"))
     blocks = result.get("content")
     if not isinstance(blocks, list):
         if structured is None:
@@ -52,7 +55,7 @@ async def answer_of(result: Mapping[str, Any], blobs: Path | None, limit: int) -
                     where = {"uri": resource["uri"]} if "uri" in resource else {}
                     attachments.append(where | await _kept(resource.get("blob"), resource.get("mimeType"), blobs))
             case "resource_link":
-                attachments.append({key: block[key] for key in ("uri", "name", "mimeType", "size") if key in block})
+                attachments.append(_finite({k: block[k] for k in ("uri", "name", "mimeType", "size") if k in block}))
             case other:
                 texts.append(f"(a part of the type {other}, which cannot be shown)")
     text = clip("\n".join(texts), limit).text
@@ -68,8 +71,27 @@ async def answer_of(result: Mapping[str, Any], blobs: Path | None, limit: int) -
         whole = json.dumps(structured, ensure_ascii=False)
         answer["structured"] = structured if len(whole) <= limit else clip(whole, limit).text
     if attachments:
-        answer["attachments"] = attachments
+        told = _fitting(attachments, limit)
+        answer["attachments"] = told
+        if len(told) < len(attachments):
+            answer["attachments_not_shown"] = len(attachments) - len(told)
     return answer
+
+
+def _fitting(attachments: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    sizes = accumulate(len(json.dumps(each, ensure_ascii=False)) for each in attachments)
+    return [each for each, size in zip(attachments, sizes, strict=True) if size <= limit]
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for numbers that JSON does not have: programs in Python write NaN all the same."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    return value
 
 
 def _same(text: str, structured: Any) -> bool:

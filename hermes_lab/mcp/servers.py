@@ -1,5 +1,6 @@
 """The MCP servers of a run or a chat, and their tools in an episode."""
 
+import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ import anyio
 
 from hermes_lab.config.mcp import McpConfig, McpServerConfig
 from hermes_lab.errors import ConfigError, McpError, ToolError
-from hermes_lab.mcp.check import need_sdk
+from hermes_lab.mcp.check import check_variables, need_sdk
 from hermes_lab.mcp.connection import Connection, Listing, McpRefused, McpTimeout, Place
 from hermes_lab.mcp.declaration import Declared
 from hermes_lab.mcp.programs import command_inside, extras_of
@@ -18,6 +19,7 @@ from hermes_lab.mcp.results import answer_of
 from hermes_lab.mcp.snapshot import Snapshot, differences, snapshot_of
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox.extras import Extras
+from hermes_lab.text.printable import printable
 from hermes_lab.tools.registry import GivenTool, Tool, ToolContext
 from hermes_lab.tools.schema import Declaration
 from hermes_lab.tools.toolsets import SERVER
@@ -59,15 +61,21 @@ class Servers:
     def warnings(self) -> list[str]:
         """The tools that are left out, one line each."""
         return [
-            f"mcp.servers.{name}: the tool {tool} is left out: {why}"
+            printable(f"mcp.servers.{name}: the tool {tool} is left out: {why}")
             for name, served in self.served.items()
             for tool, why in served.left_out.items()
         ]
 
     async def connect(self, name: str) -> Listing:
-        """Connects to a server of scope `run`. Raises `McpError`."""
+        """Connects to a server of scope `run`. Raises `McpError`, also if its tools are not those of the run."""
         connection = Connection(name, self.config.servers[name])
         listing = await connection.open()
+        try:
+            if name in self.snapshots:
+                self.check(name, listing)
+        except McpError:
+            await connection.aclose()
+            raise
         self._connections[name] = connection
         return listing
 
@@ -76,14 +84,17 @@ class Servers:
         async with self._reconnecting:
             if (connection := self._connections[name]).ended:
                 await connection.aclose()
-                self.check(name, await self.connect(name))
+                await self.connect(name)
             return self._connections[name]
 
     def check(self, name: str, listing: Listing) -> None:
         """Raises `McpError` if a server of a run does not list the tools that the run began with."""
-        if not self.strict:
-            return
-        now = snapshot_of(name, self.config.servers[name], listing).served
+        if not self.strict or json.dumps(listing) == json.dumps(self.snapshots[name].listing):
+            return  # as in nearly every episode; to declare all tools again takes longer
+        try:
+            now = snapshot_of(name, self.config.servers[name], listing).served
+        except ConfigError as error:  # it has lost a tool that `tools` names
+            raise McpError(f"{error} since the run began") from None
         for difference in differences({name: self.snapshots[name].served}, {name: now}):
             raise McpError(f"{difference} since the run began")
 
@@ -119,6 +130,8 @@ async def open_servers(
     a chat, what is wrong is told to `say`, and the server left out.
     """
     need_sdk(config)
+    if strict:
+        check_variables(config)
     servers = Servers(config, blobs, strict=strict)
     try:
         inside = {name: server for name, server in config.servers.items() if server.in_sandbox}
@@ -163,11 +176,14 @@ def _place(name: str, server: McpServerConfig, sandbox: Sandbox) -> Place:
 
 @dataclass
 class _Served:
-    """One server in an episode. `failures` counts what it did not answer."""
+    """One server in an episode. `failures` counts what it did not answer, `seen` the changes of `at`, the connection
+    of the latest call, that the episode has looked at."""
 
     snapshot: Snapshot
     connection: Connection | None = None
     failures: int = 0
+    at: Connection | None = None
+    seen: int = 0
     late: dict[str, Declared] = field(default_factory=dict)
 
 
@@ -228,6 +244,8 @@ class EpisodeServers:
     ) -> dict[str, Any]:
         here = self._here[server]
         connection = await self._connection(server, here)
+        if connection is not here.at:
+            here.at, here.seen = connection, 0
         try:
             result = await connection.call(declared.own_name, arguments)
         except McpRefused as error:
@@ -237,7 +255,7 @@ class EpisodeServers:
         else:
             here.failures = 0
             answer = await answer_of(result, self._servers.blobs, ctx.config.output_chars)
-        if connection.changed:
+        if connection.changes > here.seen:
             answer |= await self._news(server, here, connection)
         return answer
 
@@ -272,16 +290,28 @@ class EpisodeServers:
 
     async def _news(self, server: str, here: _Served, connection: Connection) -> dict[str, Any]:
         """What the agent is told once a server has said that its tools have changed. New ones can be called from now
-        on; the schemas stay. Raises `McpError` if, in a run, one of those that it began with has changed."""
+        on; the schemas stay. Raises `McpError` if, in a run, one of those that it began with has changed, or a server
+        that all episodes share does not list its tools."""
+        config = self._servers.config.servers[server]
+        seen = connection.changes
         try:
-            now = snapshot_of(server, self._servers.config.servers[server], await connection.list())
-        except McpError:
+            listing = await connection.list(config.timeout)
+            there = {tool["name"] for tool in listing.tools}
+            chosen = None if config.tools is None else tuple(name for name in config.tools if name in there)
+            now = snapshot_of(server, config.model_copy(update={"tools": chosen}), listing)
+        except (McpError, ConfigError) as error:
+            if self._servers.strict and not config.in_sandbox:
+                raise McpError(str(error)) from None
             return {}
         known = {**here.snapshot.tools, **here.late}
         if self._servers.strict:
-            changed = [n for n, each in known.items() if n in now.tools and now.tools[n].digest != each.digest]
+            listed = now.served.tools
+            changed = [
+                each.own_name for each in known.values() if listed.get(each.own_name, each.digest) != each.digest
+            ]
             if changed:
-                raise McpError(f"mcp.servers.{server}: the tool {known[changed[0]].own_name} has changed in an episode")
+                raise McpError(f"mcp.servers.{server}: the tool {changed[0]} has changed in an episode")
+        here.seen = seen
         new = {name: each for name, each in now.tools.items() if name not in known}
         gone = sorted(name for name in known if name not in now.tools)
         here.late |= new

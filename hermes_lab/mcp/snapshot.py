@@ -18,10 +18,11 @@ MOST_TOOLS = 500
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The tools of one server, by the name that the model sees, and what is recorded of them."""
+    """The tools of one server, by the name that the model sees, what is recorded of them, and what was listed."""
 
     tools: Mapping[str, Declared]
     served: ServedTools
+    listing: Listing
 
 
 def snapshot_of(name: str, config: McpServerConfig, listing: Listing) -> Snapshot:
@@ -56,7 +57,7 @@ def snapshot_of(name: str, config: McpServerConfig, listing: Listing) -> Snapsho
     said = json.dumps([name, sorted(digests.items())])
     digest = hashlib.sha256(said.encode(errors="replace")).hexdigest()
     served = ServedTools(listing.server, listing.version, listing.protocol, digest, digests, left_out)
-    return Snapshot(tools, served)
+    return Snapshot(tools, served, listing)
 
 
 def tools_digest(config_digest: str, served: Mapping[str, ServedTools]) -> str:

@@ -1,6 +1,8 @@
 """Streams of MCP messages over the pipes of a program: in a sandbox, or on this machine."""
 
+import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,6 +18,7 @@ from hermes_lab.sandbox.launch import find_bwrap
 if TYPE_CHECKING:
     from hermes_lab.protocols import Process
 
+_HALF = re.compile("[\ud800-\udfff]")
 _LONGEST_LINE = 64 << 20
 _KEPT_ERRORS = 1 << 14
 _GRACE_SECONDS = 2.0
@@ -114,10 +117,7 @@ class HostPipes:
 async def host_pipes(command: Sequence[str], environment: Mapping[str, str]) -> AsyncIterator[HostPipes]:
     """Starts a program on this machine. Raises `OSError` if it cannot be started."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    program = shutil.which(command[0])
-    if program is None:
-        raise FileNotFoundError(f"{command[0]}: no such program on the PATH")
-    whole = [*_alone(), program, *command[1:]]
+    whole = [*_alone(), _found(command[0]), *command[1:]]
     process = await anyio.open_process(whole, env={**inherited, **environment}, start_new_session=True)
     async with anyio.create_task_group() as group:
         pipes = HostPipes(process, group)
@@ -126,6 +126,13 @@ async def host_pipes(command: Sequence[str], environment: Mapping[str, str]) -> 
         finally:
             await pipes.end()
             group.cancel_scope.cancel()
+
+
+def _found(program: str) -> str:
+    found = shutil.which(os.path.expanduser(program))  # noqa: PTH111
+    if found is None:
+        raise FileNotFoundError(f"{program}: no such program on the PATH")
+    return found
 
 
 def _alone() -> list[str]:
@@ -140,7 +147,6 @@ def _alone() -> list[str]:
 @asynccontextmanager
 async def messages_over(pipes: Pipes) -> AsyncIterator[tuple[Any, Any]]:
     """The SDK's pair of streams over the pipes: a JSON message a line. The streams close when the server ends."""
-    import mcp_types
     from mcp.shared.message import SessionMessage
 
     incoming, read = anyio.create_memory_object_stream[Any](0)
@@ -159,7 +165,7 @@ async def messages_over(pipes: Pipes) -> AsyncIterator[tuple[Any, Any]]:
                     if not line.strip():
                         continue
                     try:
-                        message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                        message = _parsed(line)
                     except ValueError:
                         continue  # such as a line that a program logs to its stdout
                     try:
@@ -187,3 +193,16 @@ async def messages_over(pipes: Pipes) -> AsyncIterator[tuple[Any, Any]]:
             group.cancel_scope.cancel()
             for stream in (read, write, incoming, outgoing):
                 stream.close()
+
+
+def _parsed(line: bytes) -> Any:
+    """A message. What is no UTF-8 in it, or half of a character, such as of an emoji that a program in JavaScript has
+    cut, becomes U+FFFD: otherwise its request would get no answer. Raises `ValueError`."""
+    import mcp_types
+
+    try:
+        return mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        whole = json.loads(line.decode(errors="replace"))
+        text = _HALF.sub("\ufffd", json.dumps(whole, ensure_ascii=False))
+        return mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=False)

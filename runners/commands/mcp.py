@@ -11,6 +11,7 @@ import typer
 from hermes_lab.errors import ConfigError, HermesLabError, McpError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
+from hermes_lab.text.printable import printable
 
 if TYPE_CHECKING:
     from hermes_lab.config.schema import RunConfig
@@ -102,19 +103,19 @@ def _show(name: str, server: dict[str, Any], *, called: bool) -> None:
         typer.echo(f"{name}: failed")
         output.say(f"hermes-lab: error: {server['error']}")
         return
-    who = " ".join(filter(None, (server["server"], server["version"])))
+    who = printable(" ".join(filter(None, (server["server"], server["version"]))))
     typer.echo(f"{name}: {who or 'no name'}, protocol {server['protocol']}, scope {server['scope']}")
     if not called:
         width = max(map(len, server["tools"]), default=0)
         for tool, declared in server["tools"].items():
             first = declared["description"].strip().partition("\n")[0]
-            typer.echo(f"  {tool:<{width}}  {first[:_CHARS]}")
+            typer.echo(printable(f"  {tool:<{width}}  {first[:_CHARS]}"))
     else:
         said = f"called {server['called']} in {server['seconds'] * 1000:.0f} ms" if server["called"] else "none called"
         why = "" if server["called"] else ": no tool only reads and needs no arguments"
         typer.echo(f"  {len(server['tools'])} tools; {said}{why}")
     for tool, reason in server["left_out"].items():
-        typer.echo(f"  left out: {tool}: {reason}")
+        typer.echo(printable(f"  left out: {tool}: {reason}"))
 
 
 async def _looked_at(name: str, whole: "RunConfig", *, called: bool) -> dict[str, Any]:

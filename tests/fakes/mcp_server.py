@@ -3,9 +3,11 @@
 Usage: mcp_server.py SPEC [LOG]. SPEC has `name`, `version` and `tools`: each has `name`, `description`, `inputSchema`
 and optionally `outputSchema`, `annotations` and `does`, a list of steps: `{"text": ...}`, `{"structured": ...}`,
 `{"block": ...}` (any content block), `{"error": ...}`, `{"write": [PATH, TEXT]}`, `{"append": [PATH, TEXT]}`, `{"exit":
-STATUS}`, `{"sleep": SECONDS}`, `{"raw": LINE}`, `{"tools": [...]}` (adds tools, and says that the list has changed),
-`{"drop": NAME}` and `{"count": true}` (how many calls this process has had). `{arguments}` in a text is replaced by the
-arguments as JSON. Every call is appended to LOG. With `later`, a list of tools, the next start offers those.
+STATUS}`, `{"sleep": SECONDS}`, `{"raw": LINE}` (whose `{id}` becomes that of the request, so that it is the answer),
+`{"tools": [...]}` (adds tools, and says that the list has changed), `{"drop": NAME}`, `{"list_seconds": SECONDS}` (how
+long later lists of tools take) and `{"count": true}` (how many calls this process has had). `{arguments}` in a text is
+replaced by the arguments as JSON. Every call is appended to LOG. With `later`, a list of tools, the next start
+offers those.
 """
 
 import json
@@ -24,6 +26,7 @@ class Server:
         self.tools = list(spec["tools"])
         self.calls = 0
         self.ready = False
+        self.id: Any = None
 
     def say(self, message: dict[str, Any]) -> None:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
@@ -34,6 +37,7 @@ class Server:
             message = json.loads(line)
             if "id" not in message:
                 continue
+            self.id = message["id"]
             try:
                 self.say({"id": message["id"], "result": self.answer(message["method"], message.get("params") or {})})
             except KeyError as error:
@@ -54,6 +58,7 @@ class Server:
         if method == "ping":
             return {}
         if method == "tools/list":
+            time.sleep(self.spec.get("list_seconds", 0))
             shown = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
             return {"tools": [{k: tool[k] for k in shown if k in tool} for tool in self.tools]}
         if method == "tools/call":
@@ -92,8 +97,11 @@ class Server:
         elif kind == "sleep":
             time.sleep(value)
         elif kind == "raw":
-            sys.stdout.write(value + "\n")
+            line = value.replace("{id}", json.dumps(self.id)) + "\n"
+            sys.stdout.buffer.write(line.encode(errors="surrogateescape"))
             sys.stdout.flush()
+        elif kind == "list_seconds":
+            self.spec[kind] = value
         elif kind == "count":
             result["content"].append({"type": "text", "text": str(self.calls)})
         elif kind in ("tools", "drop"):

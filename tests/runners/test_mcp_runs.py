@@ -159,6 +159,10 @@ def test_a_server_that_does_not_start_ends_the_run_before_anything_is_written(sa
         ("mcp.servers.s.url=http://h/", "give either `command` or `url`"),
         ("mcp.servers.s.env={K: '${V}'}", "`env.K`: the agent's commands could read it in the sandbox"),
         ("mcp.servers={a b: {command: x}}", "'a b' cannot name a server"),
+        (
+            "mcp.servers.t={command: python3, scope: run, env: {K: '${NOSUCH_KEY}'}}",
+            "mcp.servers.t.env.K: set NOSUCH_KEY in the environment",
+        ),
         ("model={provider: replay, name: x}", "model.provider: replay cannot repeat the calls of MCP servers"),
         ("agent.program=hermes", "mcp.servers: only the lab's own loop offers them; leave out agent.program=hermes"),
     ],

@@ -228,13 +228,15 @@ async def test_no_server_outlives_its_episode_or_run(server: Given, scope: str, 
     await processes.eventually(lambda: not processes.is_running(str(tmp_path / "outlives.json")))
 
 
-async def test_a_server_that_is_cancelled_while_it_starts_leaves_nothing(server: Given, tmp_path: Path) -> None:
-    for scope in ("episode", "run"):
-        config = servers_of(s=server(tool("t"), name=scope, scope=scope, start_seconds=30))
-        with anyio.move_on_after(1.0):
-            async with open_servers(config, OPENER):
-                raise AssertionError("it cannot have started")
-        assert not processes.is_running(str(tmp_path / f"{scope}.json"))
+@pytest.mark.parametrize("scope", ["episode", "run"])
+async def test_a_server_that_is_cancelled_while_it_starts_leaves_nothing(
+    server: Given, scope: str, tmp_path: Path
+) -> None:
+    config = servers_of(s=server(tool("t"), name="cancelled", scope=scope, start_seconds=30))
+    with anyio.move_on_after(1.0):
+        async with open_servers(config, OPENER):
+            raise AssertionError("it cannot have started")
+    await processes.eventually(lambda: not processes.is_running(str(tmp_path / "cancelled.json")))
 
 
 async def test_a_server_that_does_not_start_says_why(server: Given) -> None:
@@ -264,7 +266,7 @@ async def test_a_secret_reaches_the_server_by_name_alone(server: Given, monkeypa
     assert "('KEY', 'is sesame')" in str(caught.value)
     assert "other" not in str(caught.value)
     monkeypatch.delenv("A_KEY")
-    with pytest.raises(McpError, match=r"mcp\.servers\.s\.env\.KEY: set A_KEY in the environment"):
+    with pytest.raises(ConfigError, match=r"^mcp\.servers\.s\.env\.KEY: set A_KEY in the environment"):
         async with open_servers(config, OPENER):
             pass
 
@@ -305,6 +307,61 @@ async def test_what_breaks_the_protocol_costs_only_itself(server: Given) -> None
         answer, _ = await called(toolbox, "s__hologram")
         assert answer == {"content": "(a part of the type hologram, which cannot be shown)\nseen"}
         assert (await called(toolbox, "s__noisy"))[0] == {"content": "ok"}
+
+
+@pytest.mark.parametrize("scope", ["episode", "run"])
+async def test_an_error_of_the_server_is_no_lost_connection(server: Given, scope: str) -> None:
+    # JSON-RPC leaves -32000 to servers; the SDK says with it that a connection is closed.
+    refused = {"raw": '{"jsonrpc": "2.0", "id": {id}, "error": {"code": -32000, "message": "too many requests"}}'}
+    config = servers_of(s=server(tool("refuse", refused), tool("count", {"count": True}), scope=scope))
+    async with toolbox_of(config) as (toolbox, _, _):
+        assert (await called(toolbox, "s__refuse"))[0] == {"error": "too many requests"}
+        assert (await called(toolbox, "s__count"))[0] == {"content": "2"}
+
+
+@pytest.mark.parametrize("half", ["\\ud83d", "\udcff"])
+async def test_half_a_character_costs_only_itself(server: Given, half: str) -> None:
+    content = '{"content": [{"type": "text", "text": "cut ' + half + '"}]}'
+    raw = {"raw": '{"jsonrpc": "2.0", "id": {id}, "result": ' + content + "}"}
+    async with toolbox_of(servers_of(s=server(tool("cut", raw)) | {"timeout": 5})) as (toolbox, _, _):
+        assert (await called(toolbox, "s__cut"))[0] == {"content": "cut \ufffd"}
+
+
+async def test_numbers_that_json_does_not_have_are_null(server: Given) -> None:
+    odd = tool("odd", {"structured": {"a": [float("nan"), float("inf"), 1.5]}})
+    async with toolbox_of(servers_of(s=server(odd, scope="run"))) as (toolbox, _, _):
+        answer, result = await called(toolbox, "s__odd")
+        assert answer == {"structured": {"a": [None, None, 1.5]}}
+        assert "NaN" not in result.content
+
+
+async def test_no_more_attachments_are_told_than_fit(server: Given) -> None:
+    links = [{"block": {"type": "resource_link", "uri": f"x://{'a' * 990}", "name": "n"}}] * 100
+    async with toolbox_of(servers_of(s=server(tool("many", *links), scope="run"))) as (toolbox, _, _):
+        answer, result = await called(toolbox, "s__many")
+    assert len(answer["attachments"]) + answer["attachments_not_shown"] == 100
+    assert SANDBOX.output_chars // 2 < len(result.content) < SANDBOX.output_chars + 1000
+
+
+async def test_the_program_of_a_run_may_lie_at_home(
+    server: Given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = server(tool("t"), scope="run")
+    (tmp_path / "python").symlink_to(sys.executable)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    async with open_servers(servers_of(s=config | {"command": "~/python"}), OPENER) as servers:
+        assert servers.served["s"].server == "fake"
+
+
+async def test_a_program_that_cannot_be_in_a_sandbox_names_its_server(
+    server: Given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "program").write_text("#!/bin/sh\n")
+    (tmp_path / "program").chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"^mcp\.servers\.s: .* would be open to the agent"):
+        async with open_servers(servers_of(s={"command": str(tmp_path / "program")}), OPENER):
+            pass
 
 
 async def test_a_server_with_too_many_tools_needs_a_choice(server: Given) -> None:
