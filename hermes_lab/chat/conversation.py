@@ -3,6 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import anyio
@@ -105,7 +106,7 @@ class Conversation:
         loaded = len(skills.loaded) if skills else 0
         self._typed[length], self._unsent = prompt, None
         agent = self._agent(self._on_text)
-        marks = [self._mark(index) for index in self.turns()]
+        marks = self._marks()
         turn = OpenTurn(length, prompt, self.toolbox.context, marks, self.session.compressions)
         before = await processes_in(self._sandbox)
         try:
@@ -279,10 +280,17 @@ class Conversation:
         return await anyio.to_thread.run_sync(self._knowledge.recall, prompt)
 
     def _mark(self, at: int) -> Mark:
-        """The mark of the turn whose user message has that index."""
+        """The mark of the turn whose user message has that index; also of one that was never sent."""
+        return next((each for each in self._marks() if each.at == at), mark(at, ()))
+
+    def _marks(self) -> list[Mark]:
+        """The marks of all turns."""
         summaries = {compression.at for compression in self.session.compressions}
-        end = next((index for index in self.turns() if index > at), self.session.length)
-        return mark(at, (self.session.messages[index] for index in range(at, end) if index not in summaries))
+        turns, messages = self.turns(), self.session.messages
+        return [
+            mark(at, (messages[index] for index in range(at, end) if index not in summaries))
+            for at, end in pairwise([*turns, self.session.length])
+        ]
 
     async def _log(self, turn: OpenTurn, own: Mark, result: Trajectory | EpisodeError) -> None:
         if self._turns:

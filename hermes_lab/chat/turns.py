@@ -83,6 +83,13 @@ class TurnId(NamedTuple):
         return cls(session, Mark(int(at), digest))
 
 
+class _Known(NamedTuple):
+    """What is known of a recorded turn without its record."""
+
+    mark: Mark
+    consent: bool
+
+
 class _Retried(NamedTuple):
     """A turn that is tried again: the index of its user message, what was typed, and its sample."""
 
@@ -109,6 +116,8 @@ class TurnLog:
         self._place = place
         self._log: EpisodeLog | None = None
         self._opening = anyio.Lock()
+        self._known: dict[int, _Known] = {}
+        self._others: Sequence[tuple[str, int]] | None = None
         self._latest: Episode | None = None
         self._retried: _Retried | None = None
 
@@ -173,9 +182,10 @@ class TurnLog:
     def _episode(
         self, turn: "OpenTurn", own_mark: Mark, model: ModelIdentity, result: Trajectory | EpisodeError
     ) -> Episode:
-        records = self._records()
-        sample = max(records, default=-1) + 1
-        consent = bool(self._place["consent"]) and _all_agreed(records, turn.before)
+        known = self._index()
+        sample = max(known, default=-1) + 1
+        agreed = {each.mark for each in known.values() if each.consent}
+        consent = bool(self._place["consent"]) and agreed.issuperset(turn.before)
         fields: dict[str, Any] = {"status": "errored", "error": result}
         hidden, place = 0, self._place if isinstance(result, Trajectory) else self._place | {TYPED: turn.typed}
         if isinstance(result, Trajectory):
@@ -219,6 +229,18 @@ class TurnLog:
                 self._log = await anyio.to_thread.run_sync(_open, self._run, self._session, self._config)
         await self._log.append(episode)
         self._latest = episode
+        self._known[episode.sample] = _known(episode)
+
+    def _index(self) -> Mapping[int, _Known]:
+        """All recorded turns by sample. The log is read again only if another process has written to it, since reading
+        all turns after each of them takes long in a long session."""
+        own = self._log.path if self._log else None
+        files = files_of(self._run, _worker(self._session)) if self._run.is_dir() else []
+        others = [(path.name, path.stat().st_size) for path in files if path != own]
+        if others != self._others:
+            self._known |= {sample: _known(episode) for sample, episode in self._records().items()}
+            self._others = others
+        return self._known
 
     async def _find(self, turn: Mark) -> Episode | None:
         if self._latest is None or _mark_of(self._latest) != turn:
@@ -349,10 +371,8 @@ def _last(records: Mapping[int, Episode], turn: Mark) -> Episode | None:
     return max((each for each in records.values() if _mark_of(each) == turn), key=lambda e: e.sample, default=None)
 
 
-def _all_agreed(records: Mapping[int, Episode], turns: Iterable[Mark]) -> bool:
-    """Whether all of these turns were recorded with consent."""
-    agreed = {_mark_of(episode) for episode in records.values() if episode.task.metadata.get("consent")}
-    return agreed.issuperset(turns)
+def _known(episode: Episode) -> _Known:
+    return _Known(_mark_of(episode), bool(episode.task.metadata.get("consent")))
 
 
 def _worker(session: str) -> str:
