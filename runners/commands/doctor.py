@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
 def doctor(json: options.Json = False) -> int:
     """`hermes-lab doctor`. Starts a sandbox to test it; makes no network requests."""
     where = (_python, _sandbox, _docker, _apptainer, _ssh, _modal, _daytona)
-    what = (_mcp, _training, _vllm, _ray, _gpu, _packaged_model, _memory)
+    what = (_mcp, _browser, _platforms, _training, _vllm, _ray, _gpu, _packaged_model, _memory)
     findings = [check() for check in (*where, *what)]
     findings += _programs()
     if json:
@@ -110,6 +110,27 @@ def _daytona() -> Finding:
 
 def _mcp() -> Finding:
     return _packages("MCP servers", ("mcp",), "pip install 'hermes-lab[mcp]'")
+
+
+def _browser() -> Finding:
+    from hermes_lab.web.browser.installed import missing_browser
+
+    missing = missing_browser()
+    return Finding("browser tools", not missing, missing or "Playwright and Chromium found", needed=False)
+
+
+def _platforms() -> Finding:
+    """The chat platforms that can be used, apart from their accounts."""
+    needs = {
+        "telegram": ("telegram",),
+        "matrix": ("nio",),
+        "email": ("aioimaplib", "aiosmtplib"),
+        "slack": ("slack_sdk",),
+    }
+    missing = [name for name, packages in needs.items() if not all(map(importlib.util.find_spec, packages))]
+    extras = ",".join(missing)
+    detail = f"{', '.join(missing)} not installed: pip install 'hermes-lab[{extras}]'" if missing else "all installed"
+    return Finding("chat platforms", not missing, detail, needed=False)
 
 
 def _training() -> Finding:
