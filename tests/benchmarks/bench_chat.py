@@ -1,7 +1,7 @@
 """Does a turn take longer in a long session? `python tests/benchmarks/bench_chat.py`.
 
-One chat of a gateway takes TURNS turns whose model answers at once. Milliseconds from a message to its reply, the median
-of the first and of the last tenth. The goal is a ratio below 1.5.
+One chat of a gateway takes TURNS turns whose model answers at once. Milliseconds from a message to its reply, the
+median of the first and of the last tenth. The goal is a ratio below 1.5.
 """
 
 import os
