@@ -75,6 +75,8 @@ class SessionWorker:
         self._talk: Talk | None = None
         self._question: _Question | None = None
         self._again: Typed | None = None
+        self._slot: anyio.CancelScope | None = None
+        self._since = 0.0
         self._leaving = False
         self._last = time.monotonic()
 
@@ -109,7 +111,9 @@ class SessionWorker:
 
     @property
     def working_seconds(self) -> float | None:
-        """See `Worker`."""
+        """See `Worker`. A turn that waits for others to end is under way, too."""
+        if self._slot is not None:
+            return time.monotonic() - self._since
         return self._talk.working_seconds if self._talk else None
 
     @property
@@ -128,7 +132,9 @@ class SessionWorker:
         if dropped:
             self._shared.store.finish([row.number for row in dropped])
             self._surface.reply(f"dropped: {len(dropped)} waiting {'message' if len(dropped) == 1 else 'messages'}")
-        if self._talk:
+        if self._slot is not None:
+            self._slot.cancel()
+        elif self._talk:
             self._talk.interrupt()
 
     async def run(self) -> None:
@@ -232,12 +238,28 @@ class SessionWorker:
         assert self._talk is not None
         store, session = self._shared.store, chat.session
         await store.call(store.begin, row.number, session.id, session.length)
-        async with self._shared.working:
+        if not await self._has_slot():
+            await self._finish(row, (*self._surface.taken(), "interrupted; send the message again"))
+            return
+        try:
             await self._talk.whole(job if job.command else self._said(row, job))
+        finally:
+            self._shared.working.release()
         if chat.session.id != session.id:
             await store.call(store.set_fact, f"session {self.key}", chat.session.id)
         turn = chat.conversation.last_turn if self._surface.answered else None
         await self._finish(row, self._surface.taken(), str(turn or ""))
+
+    async def _has_slot(self) -> bool:
+        """Waits until one more turn may be under way; False if the person stops it before."""
+        self._since = time.monotonic()
+        try:
+            with anyio.CancelScope() as self._slot:
+                await self._shared.working.acquire()
+                return True
+            return False
+        finally:
+            self._slot = None
 
     def _said(self, row: Row, job: Typed) -> Typed:
         """The message for the model; in a group, with its sender."""

@@ -227,3 +227,18 @@ async def test_a_skill_that_a_conversation_writes_is_a_proposal_if_the_configura
     viewed = list(read_episodes(home / "chats"))[-1].trajectory
     assert viewed is not None
     assert any("Do x." in message.content for message in viewed.messages)
+
+
+async def test_stop_ends_a_turn_that_waits_for_another_chat(start: Start, wire: Wire) -> None:
+    async with start(wire, sources=("gateway.concurrency=1",)):
+        await wire.say(f"{call('sleep 3; echo first')}Go.", chat="1")
+        await anyio.sleep(1)
+        await wire.say("Never answer this", chat="2")
+        await anyio.sleep(1)
+        await wire.say("/status", chat="2")
+        assert "working for" in (await wire.replies(1, "2"))[0]
+        await wire.say("/stop", chat="2")
+        assert (await wire.replies(2, "2"))[1] == "interrupted; send the message again"
+        await wire.replies(1, "1")
+        await wire.say("Then this", chat="2")
+        assert (await wire.replies(3, "2"))[2] == "Then this"
