@@ -1,6 +1,7 @@
 """Works on the messages of one chat, one after another; commands that need not wait are answered at once."""
 
 import math
+import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -32,6 +33,8 @@ from hermes_lab.skills.conditions import Place
 from hermes_lab.tools.background import Background
 
 _MOST_TRIES = 3
+_SKILL = re.compile(r"/[\w-]+(?:\s+|\Z)")
+"""A skill that a message loads, before the text for it."""
 _WATCH_SECONDS = 1.0
 _CUT = "I was restarted while I worked on this, and may have done part of it."
 
@@ -183,7 +186,7 @@ class SessionWorker:
             row = self._arrived.popleft()
             self._last = time.monotonic()
             if self._question and not row.text.startswith("/"):
-                self._question.answer(row.text)
+                self._question.answer(row)
                 await self._finish(row, ())
                 continue
             found = self._talk.registry.read(row.text, self._talk.context.chat.library.skills)
@@ -263,13 +266,16 @@ class SessionWorker:
 
     def _said(self, row: Row, job: Typed) -> Typed:
         """The message for the model; in a group, with its sender."""
+        if not job.literal and (loaded := _SKILL.match(job.text)):
+            rest = job.text[loaded.end() :]
+            return job._replace(text=f"{loaded[0]}{self._by(row, rest)}" if rest else job.text)
+        return job._replace(text=self._by(row, job.text))
+
+    def _by(self, row: Row, text: str) -> str:
+        """The text for the model; in a group, with its sender."""
         if self.key.chat_type in ("", "dm"):
-            return job
-        attribute = partial(attributed, id=self._shared.ids(row.platform, row.sender.id), name=row.sender.name)
-        word, blank, rest = job.text.partition(" ")
-        if job.text.startswith("/") and not job.literal:  # a skill that is loaded
-            return job._replace(text=f"{word}{blank}{attribute(rest)}")
-        return job._replace(text=attribute(job.text))
+            return text
+        return attributed(text, self._shared.ids(row.platform, row.sender.id), row.sender.name)
 
     async def _recovered(self, row: Row, job: Typed) -> Sequence[str] | None:
         """What to tell about a message that was worked on when the daemon ended; None: it is safe to begin again."""
@@ -321,7 +327,9 @@ class SessionWorker:
         self._question = _Question()
         try:
             await self.say(f"question {self._row.number} {time.time_ns()}", "\n".join(lines))
-            return chosen((await self._question.wait()).strip(), choices)
+            row = await self._question.wait()
+            answer = chosen(row.text.strip(), choices)
+            return answer if answer in choices else self._by(row, answer)
         finally:
             self._question = None
 
@@ -354,18 +362,19 @@ class _Question:
     """A question to the person, whose next message is the answer."""
 
     def __init__(self) -> None:
-        self._text = ""
+        self._row: Row | None = None
         self._given = anyio.Event()
 
-    def answer(self, text: str) -> None:
-        """Gives the answer."""
-        self._text = text
+    def answer(self, row: Row) -> None:
+        """Gives the message that answers it."""
+        self._row = row
         self._given.set()
 
-    async def wait(self) -> str:
-        """The answer, once it is given."""
+    async def wait(self) -> Row:
+        """The message that answers it, once there is one."""
         await self._given.wait()
-        return self._text
+        assert self._row is not None
+        return self._row
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
