@@ -66,6 +66,7 @@ class Gateway:
             ids=self._ids,
             working=anyio.CapacityLimiter(config.gateway.concurrency),
             outgoing=lambda name: self._outboxes[name].wake() if name in self._outboxes else None,
+            one_reply=lambda name: getattr(self._platforms.get(name), "one_reply", False),
             cut=self._cut,
             post=self.post,
             home_chat=_home_chat(config, self._platforms),

@@ -36,6 +36,7 @@ _MOST_TRIES = 3
 _SKILL = re.compile(r"/[\w-]+(?:\s+|\Z)")
 """A skill that a message loads, before the text for it."""
 _WATCH_SECONDS = 1.0
+_NOTHING = "(done)"
 _CUT = "I was restarted while I worked on this, and may have done part of it."
 
 
@@ -51,6 +52,8 @@ class Shared:
     ids: Ids
     working: anyio.CapacityLimiter
     outgoing: Callable[[str], None]
+    one_reply: Callable[[str], bool]
+    """Whether a message to a platform is a request that waits for its one reply."""
     cut: Callable[[str, str], Sequence[str]]
     """Cuts a text into the messages of a platform."""
     hints: Callable[[str], str]
@@ -68,8 +71,10 @@ class SessionWorker:
     def __init__(self, shared: Shared, key: SessionKey) -> None:
         self.key = key
         self._shared = shared
-        self._surface = PlatformSurface(shared.config.gateway.verbose, self._acts, self._ask, self._send)
-        self._answers = PlatformSurface("off", self._acts, self._ask, self._send)
+        self._one_reply = shared.one_reply(key.platform)
+        ask = None if self._one_reply else self._ask
+        self._surface = PlatformSurface(shared.config.gateway.verbose, self._acts, ask, self._send)
+        self._answers = PlatformSurface("off", self._acts, ask, self._send)
         self._arrived: deque[Row] = deque()
         self._came = anyio.Event()
         self._waiting: deque[tuple[Row, Typed]] = deque()
@@ -80,6 +85,7 @@ class SessionWorker:
         self._again: Typed | None = None
         self._slot: anyio.CancelScope | None = None
         self._since = 0.0
+        self._holds = False
         self._leaving = False
         self._last = time.monotonic()
 
@@ -133,7 +139,9 @@ class SessionWorker:
         dropped = [row for row, _ in self._waiting]
         self._waiting.clear()
         if dropped:
-            self._shared.store.finish([row.number for row in dropped])
+            for row in dropped:
+                self._shared.store.finish([row.number], self._pieces(row, ("dropped by /stop",) * self._one_reply))
+            self._shared.outgoing(self.key.platform)
             self._surface.reply(f"dropped: {len(dropped)} waiting {'message' if len(dropped) == 1 else 'messages'}")
         if self._slot is not None:
             self._slot.cancel()
@@ -247,7 +255,7 @@ class SessionWorker:
         try:
             await self._talk.whole(job if job.command else self._said(row, job))
         finally:
-            self._shared.working.release()
+            self._release()
         if chat.session.id != session.id:
             await store.call(store.set_fact, f"session {self.key}", chat.session.id)
         turn = chat.conversation.last_turn if self._surface.answered else None
@@ -258,11 +266,17 @@ class SessionWorker:
         self._since = time.monotonic()
         try:
             with anyio.CancelScope() as self._slot:
-                await self._shared.working.acquire()
+                await self._shared.working.acquire_on_behalf_of(self)
+                self._holds = True
                 return True
             return False
         finally:
             self._slot = None
+
+    def _release(self) -> None:
+        if self._holds:
+            self._holds = False
+            self._shared.working.release_on_behalf_of(self)
 
     def _said(self, row: Row, job: Typed) -> Typed:
         """The message for the model; in a group, with its sender."""
@@ -295,10 +309,15 @@ class SessionWorker:
 
     async def _finish(self, row: Row, texts: Iterable[str], turn: str = "") -> None:
         shared = self._shared
-        cut = [piece for text in texts if text.strip() for piece in shared.cut(self.key.platform, text)]
-        pieces = [Piece(self.key, text, row.message, turn) for text in cut]
-        await shared.store.call(shared.store.finish, [row.number], pieces)
+        told = [text for text in texts if text.strip()]
+        if self._one_reply:
+            told = ["\n\n".join(told) or _NOTHING]
+        await shared.store.call(shared.store.finish, [row.number], self._pieces(row, told, turn))
         shared.outgoing(self.key.platform)
+
+    def _pieces(self, row: Row, texts: Iterable[str], turn: str = "") -> list[Piece]:
+        cut = [piece for text in texts for piece in self._shared.cut(self.key.platform, text)]
+        return [Piece(self.key, text, row.message, turn) for text in cut]
 
     async def say(self, name: str, text: str) -> None:
         """Sends a message of its own; one of a name is sent once."""
@@ -314,6 +333,8 @@ class SessionWorker:
                 continue
             try:
                 for notice in await notices.new(chat.context):
+                    if self._one_reply:
+                        continue
                     number += 1
                     self._last = time.monotonic()
                     await self.say(f"notice {chat.session.id} {time.time_ns()} {number}", f"[{notice}]")
@@ -327,7 +348,11 @@ class SessionWorker:
         self._question = _Question()
         try:
             await self.say(f"question {self._row.number} {time.time_ns()}", "\n".join(lines))
+            self._release()  # a person may answer tomorrow; other chats go on
             row = await self._question.wait()
+            if not self._holds:
+                await self._shared.working.acquire_on_behalf_of(self)
+                self._holds = True
             answer = chosen(row.text.strip(), choices)
             return answer if answer in choices else self._by(row, answer)
         finally:
@@ -337,6 +362,8 @@ class SessionWorker:
         """See `ToolContext.send`."""
         name = f"sent {self.key} {time.time_ns()}"
         if to == "chat":
+            if self._one_reply:
+                raise ToolError("this chat takes your answer alone; put it there, or send it to the home channel")
             await self.say(name, text)
         elif self._shared.home_chat is None:
             raise ToolError("there is no home channel (gateway.home); send it to the chat")

@@ -242,3 +242,19 @@ async def test_stop_ends_a_turn_that_waits_for_another_chat(start: Start, wire: 
         await wire.replies(1, "1")
         await wire.say("Then this", chat="2")
         assert (await wire.replies(3, "2"))[2] == "Then this"
+
+
+async def test_a_question_that_waits_for_its_answer_delays_no_other_chat(start: Start, wire: Wire) -> None:
+    async with start(wire, sources=("gateway.concurrency=1",)):
+        await wire.say('CALL clarify {"question": "Sure?"}', chat="1")
+        await wire.replies(1, "1")
+        await wire.say("Hello", chat="2")
+        assert await wire.replies(1, "2") == ["Hello"]
+        await wire.say("yes", chat="1")
+        assert (await wire.replies(2, "1"))[1] == '{"answer": "yes"}'
+        await wire.say('CALL clarify {"question": "Again?"}', chat="1")
+        await wire.replies(3, "1")
+        await wire.say("/stop", chat="1")
+        assert "interrupted" in (await wire.replies(4, "1"))[3]
+        await wire.say("Hello again", chat="2")
+        assert (await wire.replies(2, "2"))[1] == "Hello again"
