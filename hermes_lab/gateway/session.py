@@ -80,6 +80,7 @@ class SessionWorker:
         self._waiting: deque[tuple[Row, Typed]] = deque()
         self._changed = anyio.Event()
         self._row: Row | None = None
+        self._reading: Row | None = None
         self._talk: Talk | None = None
         self._question: _Question | None = None
         self._again: Typed | None = None
@@ -95,8 +96,10 @@ class SessionWorker:
         self._came.set()
 
     def left(self) -> list[Row]:
-        """The messages that it has not worked on, once it has ended."""
-        rows = [*(row for row, _ in self._waiting), *self._arrived]
+        """The messages that it has not answered, once it has ended."""
+        waiting = (row for row, _ in self._waiting)
+        rows = [*filter(None, (self._row,)), *waiting, *filter(None, (self._reading,)), *self._arrived]
+        self._row = self._reading = None
         self._waiting.clear()
         self._arrived.clear()
         return rows
@@ -116,7 +119,7 @@ class SessionWorker:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits for it."""
-        return not self._arrived and not self._waiting and self._row is None
+        return not (self._arrived or self._reading or self._waiting or self._row)
 
     @property
     def working_seconds(self) -> float | None:
@@ -191,21 +194,27 @@ class SessionWorker:
             while not self._arrived:
                 self._came = anyio.Event()
                 await self._came.wait()
-            row = self._arrived.popleft()
+            self._reading = row = self._arrived.popleft()
+            await self._taken(row)
+            self._reading = None
             self._last = time.monotonic()
-            if self._question and not row.text.startswith("/"):
-                self._question.answer(row)
-                await self._finish(row, ())
-                continue
-            found = self._talk.registry.read(row.text, self._talk.context.chat.library.skills)
-            if isinstance(found, Unknown):
-                await self._finish(row, (found.told,))
-            elif found.command and found.command.busy == "now":
-                await self._at_once(row, found.command, found.text)
-            elif found.command and found.command.busy == "refuse" and self._row is not None:
-                await self._finish(row, (f"/{found.command.name} cannot run while I work; /stop ends the turn",))
-            else:
-                self._wait(row, found)
+            self._changed.set()
+
+    async def _taken(self, row: Row) -> None:
+        assert self._talk is not None
+        if self._question and not row.text.startswith("/"):
+            self._question.answer(row)
+            await self._finish(row, ())
+            return
+        found = self._talk.registry.read(row.text, self._talk.context.chat.library.skills)
+        if isinstance(found, Unknown):
+            await self._finish(row, (found.told,))
+        elif found.command and found.command.busy == "now":
+            await self._at_once(row, found.command, found.text)
+        elif found.command and found.command.busy == "refuse" and self._row is not None:
+            await self._finish(row, (f"/{found.command.name} cannot run while I work; /stop ends the turn",))
+        else:
+            self._wait(row, found)
 
     async def _at_once(self, row: Row, command: Command, text: str) -> None:
         assert self._talk is not None
@@ -249,6 +258,7 @@ class SessionWorker:
         assert self._talk is not None
         store, session = self._shared.store, chat.session
         await store.call(store.begin, row.number, session.id, session.length)
+        self._row = row._replace(state="running", session=session.id, length=session.length, tries=row.tries + 1)
         if not await self._has_slot():
             await self._finish(row, (*self._surface.taken(), "interrupted; send the message again"))
             return
@@ -378,11 +388,12 @@ class SessionWorker:
     async def _failed(self, error: BaseException) -> None:
         """Tells the person whose message was under way, or would have been next."""
         rows = self.left()
-        row = self._row or (rows.pop(0) if rows else None)
-        for each in rows:
+        for each in rows[1:]:
             self.arrived(each)
-        if row is not None:
-            await self._finish(row, (f"error: {' '.join(str(error).split())}",))
+        if rows:
+            self._row = rows[0]
+            await self._finish(rows[0], (f"error: {' '.join(str(error).split())}",))
+            self._row = None
 
 
 class _Question:

@@ -28,8 +28,7 @@ MaybeNames = Annotated[list[str] | None, typer.Argument(help="Proposals to promo
 
 
 def promote(
-    skills: _CHANGED = "not measured: it has changed since"
-MaybeNames = None,
+    skills: MaybeNames = None,
     uplift: Annotated[
         Path | None,
         typer.Option(help="The run of `skills uplift` that measured them. Without it, they are only listed."),
