@@ -293,15 +293,24 @@ class _OfPlatform:
 
 
 def _home_chat(config: HomeConfig, platforms: Mapping[str, Platform]) -> SessionKey | None:
-    """That of `gateway.home`. Raises `ConfigError` if it is none, or if its platform is not run."""
-    if not config.gateway.home:
-        return None
+    """That of `gateway.home`. Raises `ConfigError` if nothing can be sent there, or where a webhook sends."""
+    hooks = config.gateway.http.webhooks.items() if "http" in platforms else ()
+    for name, hook in hooks:
+        if hook.deliver:
+            _chat(hook.deliver, f"gateway.http.webhooks.{name}.deliver", platforms)
+    return _chat(config.gateway.home, "gateway.home", platforms) if config.gateway.home else None
+
+
+def _chat(text: str, field: str, platforms: Mapping[str, Platform]) -> SessionKey:
+    """The chat that a field names. Raises `ConfigError` if nothing can be sent there."""
     try:
-        key = SessionKey.parse(config.gateway.home)
+        key = SessionKey.parse(text)
     except ConfigError as error:
-        raise ConfigError(f"gateway.home: {error}") from None
+        raise ConfigError(f"{field}: {error}") from None
     if key.platform not in platforms:
-        raise ConfigError(f"gateway.home: {key}: gateway.platforms has no {key.platform}")
+        raise ConfigError(f"{field}: {key}: gateway.platforms has no {key.platform}")
+    if getattr(platforms[key.platform], "one_reply", False):
+        raise ConfigError(f"{field}: {key}: {key.platform} has no chats to write to")
     return key
 
 

@@ -17,6 +17,7 @@ import pytest
 from fakes.wire import Start, Wire
 
 from hermes_lab.config.gateway import HttpConfig, WebhookConfig
+from hermes_lab.errors import ConfigError
 from hermes_lab.gateway.daemon import STATUS
 from hermes_lab.gateway.platforms.http import HttpPlatform, HttpServer
 from hermes_lab.gateway.store import GatewayStore
@@ -267,3 +268,24 @@ async def test_headers_that_are_no_utf8_are_refused(
         writer.write("\r\n".join([*lines, "", body]).encode(errors="surrogateescape"))
         assert int((await reader.read()).split()[1]) == status
         writer.close()
+
+
+@pytest.mark.parametrize(
+    ("deliver", "said"),
+    [
+        ("telegram", "gateway.http.webhooks.h.deliver: session key"),
+        ("other:dm:7", "gateway.platforms has no other"),
+        ("http:session-a", "http has no chats to write to"),
+    ],
+)
+async def test_a_webhook_that_can_send_nowhere_is_told_at_the_start(
+    start: Start, http: Http, deliver: str, said: str
+) -> None:
+    hooks = f"gateway.http.webhooks={{h: {{secret_env: HOOK, deliver: '{deliver}'}}}}"
+    with pytest.raises(ConfigError, match=said):
+        async with start(http, sources=(hooks,)):
+            pass
+    if deliver.startswith("http"):
+        with pytest.raises(ConfigError, match=f"gateway.home: {deliver}: {said}"):
+            async with start(http, sources=(f"gateway.home={deliver}",)):
+                pass
