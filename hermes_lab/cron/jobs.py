@@ -57,6 +57,8 @@ class Job:
     @property
     def target(self) -> str:
         """Where results go: a path, a platform or the key of a chat; "" for their file alone."""
+        if self.definition.deliver == "origin" and self.origin.startswith("http:"):
+            return ""  # nothing can be sent there
         deliver = self.origin if self.definition.deliver == "origin" else self.definition.deliver
         if deliver == "local" or deliver.startswith("cli:"):
             return ""

@@ -142,9 +142,9 @@ def machine_zone() -> str:
 def _single(text: str, zone: tzinfo) -> datetime:
     try:
         moment = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC).replace(microsecond=0)
+    except (ValueError, OverflowError):
         raise ConfigError(f"schedule {text!r}: no such time; write it as 2027-03-28 09:00") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC).replace(microsecond=0)
 
 
 def _matches(fields: str, after: datetime) -> Iterator[datetime]:

@@ -197,7 +197,7 @@ class Ticker:
             if is_path(run.target):
                 await self._thread(write_copy, run.target, text)
             elif self._deliver:
-                name = f"cron-{run.number}-{run.attempt}"
+                name = f"cron-{run.job}-{run.slot}-{run.attempt}"  # numbers begin anew if cron.db is moved away
                 await self._deliver(name, run.target, text, await self._thread(files_of, Claim(*claim[:2], run)))
             else:
                 delivery, why = "undelivered", f"kept for {run.target}: no gateway runs here"

@@ -5,6 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +22,7 @@ from hermes_lab.config.home import HomeConfig
 from hermes_lab.cron.jobs import jobs_of
 from hermes_lab.cron.run import JobRunner
 from hermes_lab.cron.ticker import Ticker
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.gateway.access import CODE_MINUTES, Access
 from hermes_lab.gateway.outbox import Outbox
 from hermes_lab.gateway.platform import CLIENT, Connection, Inbound, Judged, Platform, PlatformError, Refused, TryLater
@@ -67,6 +68,7 @@ class Gateway:
             ids=self._ids,
             working=anyio.CapacityLimiter(config.gateway.concurrency),
             outgoing=lambda name: self._outboxes[name].wake() if name in self._outboxes else None,
+            one_reply=lambda name: getattr(self._platforms.get(name), "one_reply", False),
             cut=self._cut,
             post=self.post,
             home_chat=_home_chat(config, self._platforms),
@@ -84,7 +86,7 @@ class Gateway:
                 self._group.start_soon(self._tick)
                 self._group.start_soon(self._beat)
         finally:
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True), suppress(OSError, HermesLabError):
                 await anyio.to_thread.run_sync(self._write_status, True)
 
     async def accept(self, platform: str, event: Inbound | Judged) -> None:
@@ -182,8 +184,9 @@ class Gateway:
         """Runs a session's worker, and another one for what is left when it ends."""
         try:
             await worker.run()
-        except Exception:
-            _log.exception("the work on a chat failed")
+        except Exception as error:
+            known = isinstance(_first(error), HermesLabError)  # such as a full disk
+            _log.error("the work on a chat failed: %s", _first(error), exc_info=None if known else error)
             await anyio.sleep(_FIRST_SECONDS)
         del self._workers[key]
         for row in worker.left():
@@ -238,13 +241,18 @@ class Gateway:
         return [each.sent for each in split(text, platform.limit) if not each.blank] if platform else [text]
 
     async def _beat(self) -> None:
-        """Writes the status, and forgets what is old."""
-        forgotten = 0.0
+        """Writes the status, and forgets what is old. Goes on while that fails, such as on a full disk."""
+        forgotten, failed = -_FORGET_SECONDS, ""
         while True:
-            await anyio.to_thread.run_sync(self._write_status)
-            if time.monotonic() - forgotten > _FORGET_SECONDS:
-                forgotten = time.monotonic()
-                await self._store.call(self._store.forget, time.time())
+            try:
+                await anyio.to_thread.run_sync(self._write_status)
+                if time.monotonic() - forgotten > _FORGET_SECONDS:
+                    await self._store.call(self._store.forget, time.time())
+                    forgotten = time.monotonic()
+                failed = ""
+            except (OSError, HermesLabError) as error:
+                if failed != (failed := " ".join(str(error).split())):
+                    _log.error("the status cannot be written: %s", failed)
             await anyio.sleep(HEARTBEAT_SECONDS)
 
     def _write_status(self, ended: bool = False) -> None:
@@ -287,15 +295,24 @@ class _OfPlatform:
 
 
 def _home_chat(config: HomeConfig, platforms: Mapping[str, Platform]) -> SessionKey | None:
-    """That of `gateway.home`. Raises `ConfigError` if it is none, or if its platform is not run."""
-    if not config.gateway.home:
-        return None
+    """That of `gateway.home`. Raises `ConfigError` if nothing can be sent there, or where a webhook sends."""
+    hooks = config.gateway.http.webhooks.items() if "http" in platforms else ()
+    for name, hook in hooks:
+        if hook.deliver:
+            _chat(hook.deliver, f"gateway.http.webhooks.{name}.deliver", platforms)
+    return _chat(config.gateway.home, "gateway.home", platforms) if config.gateway.home else None
+
+
+def _chat(text: str, field: str, platforms: Mapping[str, Platform]) -> SessionKey:
+    """The chat that a field names. Raises `ConfigError` if nothing can be sent there."""
     try:
-        key = SessionKey.parse(config.gateway.home)
+        key = SessionKey.parse(text)
     except ConfigError as error:
-        raise ConfigError(f"gateway.home: {error}") from None
+        raise ConfigError(f"{field}: {error}") from None
     if key.platform not in platforms:
-        raise ConfigError(f"gateway.home: {key}: gateway.platforms has no {key.platform}")
+        raise ConfigError(f"{field}: {key}: gateway.platforms has no {key.platform}")
+    if getattr(platforms[key.platform], "one_reply", False):
+        raise ConfigError(f"{field}: {key}: {key.platform} has no chats to write to")
     return key
 
 
@@ -309,8 +326,8 @@ def _listed(config: HomeConfig) -> Mapping[str, Sequence[str]]:
     return {**listed, "http": (CLIENT,)}
 
 
-def _first(failures: BaseExceptionGroup[Any]) -> BaseException:
-    first: BaseException = failures
+def _first(failure: BaseException) -> BaseException:
+    first = failure
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]
     return first

@@ -1,6 +1,7 @@
 """Works on the messages of one chat, one after another; commands that need not wait are answered at once."""
 
 import math
+import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -32,7 +33,10 @@ from hermes_lab.skills.conditions import Place
 from hermes_lab.tools.background import Background
 
 _MOST_TRIES = 3
+_SKILL = re.compile(r"/[\w-]+(?:\s+|\Z)")
+"""A skill that a message loads, before the text for it."""
 _WATCH_SECONDS = 1.0
+_NOTHING = "(done)"
 _CUT = "I was restarted while I worked on this, and may have done part of it."
 
 
@@ -48,6 +52,8 @@ class Shared:
     ids: Ids
     working: anyio.CapacityLimiter
     outgoing: Callable[[str], None]
+    one_reply: Callable[[str], bool]
+    """Whether a message to a platform is a request that waits for its one reply."""
     cut: Callable[[str, str], Sequence[str]]
     """Cuts a text into the messages of a platform."""
     hints: Callable[[str], str]
@@ -65,16 +71,22 @@ class SessionWorker:
     def __init__(self, shared: Shared, key: SessionKey) -> None:
         self.key = key
         self._shared = shared
-        self._surface = PlatformSurface(shared.config.gateway.verbose, self._acts, self._ask, self._send)
-        self._answers = PlatformSurface("off", self._acts, self._ask, self._send)
+        self._one_reply = shared.one_reply(key.platform)
+        ask = None if self._one_reply else self._ask
+        self._surface = PlatformSurface(shared.config.gateway.verbose, self._acts, ask, self._send)
+        self._answers = PlatformSurface("off", self._acts, ask, self._send)
         self._arrived: deque[Row] = deque()
         self._came = anyio.Event()
         self._waiting: deque[tuple[Row, Typed]] = deque()
         self._changed = anyio.Event()
         self._row: Row | None = None
+        self._reading: Row | None = None
         self._talk: Talk | None = None
         self._question: _Question | None = None
         self._again: Typed | None = None
+        self._slot: anyio.CancelScope | None = None
+        self._since = 0.0
+        self._holds = False
         self._leaving = False
         self._last = time.monotonic()
 
@@ -84,8 +96,10 @@ class SessionWorker:
         self._came.set()
 
     def left(self) -> list[Row]:
-        """The messages that it has not worked on, once it has ended."""
-        rows = [*(row for row, _ in self._waiting), *self._arrived]
+        """The messages that it has not answered, once it has ended."""
+        waiting = (row for row, _ in self._waiting)
+        rows = [*filter(None, (self._row,)), *waiting, *filter(None, (self._reading,)), *self._arrived]
+        self._row = self._reading = None
         self._waiting.clear()
         self._arrived.clear()
         return rows
@@ -105,11 +119,13 @@ class SessionWorker:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits for it."""
-        return not self._arrived and not self._waiting and self._row is None
+        return not (self._arrived or self._reading or self._waiting or self._row)
 
     @property
     def working_seconds(self) -> float | None:
-        """See `Worker`."""
+        """See `Worker`. A turn that waits for others to end is under way, too."""
+        if self._slot is not None:
+            return time.monotonic() - self._since
         return self._talk.working_seconds if self._talk else None
 
     @property
@@ -126,9 +142,13 @@ class SessionWorker:
         dropped = [row for row, _ in self._waiting]
         self._waiting.clear()
         if dropped:
-            self._shared.store.finish([row.number for row in dropped])
+            for row in dropped:
+                self._shared.store.finish([row.number], self._pieces(row, ("dropped by /stop",) * self._one_reply))
+            self._shared.outgoing(self.key.platform)
             self._surface.reply(f"dropped: {len(dropped)} waiting {'message' if len(dropped) == 1 else 'messages'}")
-        if self._talk:
+        if self._slot is not None:
+            self._slot.cancel()
+        elif self._talk:
             self._talk.interrupt()
 
     async def run(self) -> None:
@@ -174,21 +194,27 @@ class SessionWorker:
             while not self._arrived:
                 self._came = anyio.Event()
                 await self._came.wait()
-            row = self._arrived.popleft()
+            self._reading = row = self._arrived.popleft()
+            await self._taken(row)
+            self._reading = None
             self._last = time.monotonic()
-            if self._question and not row.text.startswith("/"):
-                self._question.answer(row.text)
-                await self._finish(row, ())
-                continue
-            found = self._talk.registry.read(row.text, self._talk.context.chat.library.skills)
-            if isinstance(found, Unknown):
-                await self._finish(row, (found.told,))
-            elif found.command and found.command.busy == "now":
-                await self._at_once(row, found.command, found.text)
-            elif found.command and found.command.busy == "refuse" and self._row is not None:
-                await self._finish(row, (f"/{found.command.name} cannot run while I work; /stop ends the turn",))
-            else:
-                self._wait(row, found)
+            self._changed.set()
+
+    async def _taken(self, row: Row) -> None:
+        assert self._talk is not None
+        if self._question and not row.text.startswith("/"):
+            self._question.answer(row)
+            await self._finish(row, ())
+            return
+        found = self._talk.registry.read(row.text, self._talk.context.chat.library.skills)
+        if isinstance(found, Unknown):
+            await self._finish(row, (found.told,))
+        elif found.command and found.command.busy == "now":
+            await self._at_once(row, found.command, found.text)
+        elif found.command and found.command.busy == "refuse" and self._row is not None:
+            await self._finish(row, (f"/{found.command.name} cannot run while I work; /stop ends the turn",))
+        else:
+            self._wait(row, found)
 
     async def _at_once(self, row: Row, command: Command, text: str) -> None:
         assert self._talk is not None
@@ -232,22 +258,48 @@ class SessionWorker:
         assert self._talk is not None
         store, session = self._shared.store, chat.session
         await store.call(store.begin, row.number, session.id, session.length)
-        async with self._shared.working:
+        self._row = row._replace(state="running", session=session.id, length=session.length, tries=row.tries + 1)
+        if not await self._has_slot():
+            await self._finish(row, (*self._surface.taken(), "interrupted; send the message again"))
+            return
+        try:
             await self._talk.whole(job if job.command else self._said(row, job))
+        finally:
+            self._release()
         if chat.session.id != session.id:
             await store.call(store.set_fact, f"session {self.key}", chat.session.id)
         turn = chat.conversation.last_turn if self._surface.answered else None
         await self._finish(row, self._surface.taken(), str(turn or ""))
 
+    async def _has_slot(self) -> bool:
+        """Waits until one more turn may be under way; False if the person stops it before."""
+        self._since = time.monotonic()
+        try:
+            with anyio.CancelScope() as self._slot:
+                await self._shared.working.acquire_on_behalf_of(self)
+                self._holds = True
+                return True
+            return False
+        finally:
+            self._slot = None
+
+    def _release(self) -> None:
+        if self._holds:
+            self._holds = False
+            self._shared.working.release_on_behalf_of(self)
+
     def _said(self, row: Row, job: Typed) -> Typed:
         """The message for the model; in a group, with its sender."""
+        if not job.literal and (loaded := _SKILL.match(job.text)):
+            rest = job.text[loaded.end() :]
+            return job._replace(text=f"{loaded[0]}{self._by(row, rest)}" if rest else job.text)
+        return job._replace(text=self._by(row, job.text))
+
+    def _by(self, row: Row, text: str) -> str:
+        """The text for the model; in a group, with its sender."""
         if self.key.chat_type in ("", "dm"):
-            return job
-        attribute = partial(attributed, id=self._shared.ids(row.platform, row.sender.id), name=row.sender.name)
-        word, blank, rest = job.text.partition(" ")
-        if job.text.startswith("/") and not job.literal:  # a skill that is loaded
-            return job._replace(text=f"{word}{blank}{attribute(rest)}")
-        return job._replace(text=attribute(job.text))
+            return text
+        return attributed(text, self._shared.ids(row.platform, row.sender.id), row.sender.name)
 
     async def _recovered(self, row: Row, job: Typed) -> Sequence[str] | None:
         """What to tell about a message that was worked on when the daemon ended; None: it is safe to begin again."""
@@ -267,10 +319,15 @@ class SessionWorker:
 
     async def _finish(self, row: Row, texts: Iterable[str], turn: str = "") -> None:
         shared = self._shared
-        cut = [piece for text in texts if text.strip() for piece in shared.cut(self.key.platform, text)]
-        pieces = [Piece(self.key, text, row.message, turn) for text in cut]
-        await shared.store.call(shared.store.finish, [row.number], pieces)
+        told = [text for text in texts if text.strip()]
+        if self._one_reply:
+            told = ["\n\n".join(told) or _NOTHING]
+        await shared.store.call(shared.store.finish, [row.number], self._pieces(row, told, turn))
         shared.outgoing(self.key.platform)
+
+    def _pieces(self, row: Row, texts: Iterable[str], turn: str = "") -> list[Piece]:
+        cut = [piece for text in texts for piece in self._shared.cut(self.key.platform, text)]
+        return [Piece(self.key, text, row.message, turn) for text in cut]
 
     async def say(self, name: str, text: str) -> None:
         """Sends a message of its own; one of a name is sent once."""
@@ -286,6 +343,8 @@ class SessionWorker:
                 continue
             try:
                 for notice in await notices.new(chat.context):
+                    if self._one_reply:
+                        continue
                     number += 1
                     self._last = time.monotonic()
                     await self.say(f"notice {chat.session.id} {time.time_ns()} {number}", f"[{notice}]")
@@ -299,7 +358,13 @@ class SessionWorker:
         self._question = _Question()
         try:
             await self.say(f"question {self._row.number} {time.time_ns()}", "\n".join(lines))
-            return chosen((await self._question.wait()).strip(), choices)
+            self._release()  # a person may answer tomorrow; other chats go on
+            row = await self._question.wait()
+            if not self._holds:
+                await self._shared.working.acquire_on_behalf_of(self)
+                self._holds = True
+            answer = chosen(row.text.strip(), choices)
+            return answer if answer in choices else self._by(row, answer)
         finally:
             self._question = None
 
@@ -307,6 +372,8 @@ class SessionWorker:
         """See `ToolContext.send`."""
         name = f"sent {self.key} {time.time_ns()}"
         if to == "chat":
+            if self._one_reply:
+                raise ToolError("this chat takes your answer alone; put it there, or send it to the home channel")
             await self.say(name, text)
         elif self._shared.home_chat is None:
             raise ToolError("there is no home channel (gateway.home); send it to the chat")
@@ -321,29 +388,31 @@ class SessionWorker:
     async def _failed(self, error: BaseException) -> None:
         """Tells the person whose message was under way, or would have been next."""
         rows = self.left()
-        row = self._row or (rows.pop(0) if rows else None)
-        for each in rows:
+        for each in rows[1:]:
             self.arrived(each)
-        if row is not None:
-            await self._finish(row, (f"error: {' '.join(str(error).split())}",))
+        if rows:
+            self._row = rows[0]
+            await self._finish(rows[0], (f"error: {' '.join(str(error).split())}",))
+            self._row = None
 
 
 class _Question:
     """A question to the person, whose next message is the answer."""
 
     def __init__(self) -> None:
-        self._text = ""
+        self._row: Row | None = None
         self._given = anyio.Event()
 
-    def answer(self, text: str) -> None:
-        """Gives the answer."""
-        self._text = text
+    def answer(self, row: Row) -> None:
+        """Gives the message that answers it."""
+        self._row = row
         self._given.set()
 
-    async def wait(self) -> str:
-        """The answer, once it is given."""
+    async def wait(self) -> Row:
+        """The message that answers it, once there is one."""
         await self._given.wait()
-        return self._text
+        assert self._row is not None
+        return self._row
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:

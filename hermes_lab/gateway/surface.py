@@ -17,10 +17,10 @@ _CALL_CHARS = 200
 
 
 class PlatformSurface:
-    """See `hermes_lab.commands.talk.Display`. `acts` is called before a tool runs; `ask` asks the person, and `send`
-    sends a message of its own. `answered`: what was collected has the answer of a turn."""
+    """See `hermes_lab.commands.talk.Display`. `acts` is called before a tool runs; `ask` asks the person (None: nobody
+    can be asked), and `send` sends a message of its own. `answered`: what was collected has the answer of a turn."""
 
-    def __init__(self, verbosity: Verbosity, acts: Callable[[], None], ask: Ask, send: Send) -> None:
+    def __init__(self, verbosity: Verbosity, acts: Callable[[], None], ask: Ask | None, send: Send) -> None:
         self.verbosity: Verbosity = verbosity
         self.stream: Callable[[Delta], None] | None = None
         self.ask = ask

@@ -103,7 +103,10 @@ async def _run(gateway: Gateway) -> int:
 def status(json: options.Json = False) -> int:
     """`hermes-lab gateway status`."""
     path = hermes_home() / STATUS
-    found: dict[str, Any] = msgspec.json.decode(path.read_bytes()) if path.exists() else {}
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=dict[str, Any]) if path.exists() else {}
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{path}: damaged: {error}; remove it, the gateway writes it again") from None
     runs = bool(found) and not found["ended"] and time.time() - found["heartbeat"] < _LATE_SECONDS
     runs = runs and Path("/proc", str(found["pid"])).exists()
     if json:

@@ -23,6 +23,7 @@ from hermes_lab.types import Skill
 if TYPE_CHECKING:
     from hermes_lab.analysis.skill_effects.uplift import Uplift
 
+_CHANGED = "not measured: it has changed since"
 MaybeNames = Annotated[list[str] | None, typer.Argument(help="Proposals to promote.", show_default="all")]
 
 
@@ -57,7 +58,11 @@ def promote(
     measured = _measured(uplift, chosen)
     passed = [name for name, found in measured.items() if found.passed]
     if passed:
-        proposals.promote(passed, "; ".join(f"promoted {name}: {measured[name].why}" for name in passed))
+        # The measurement may have taken hours, in which chats went on: only what was measured goes live.
+        reason = "; ".join(f"promoted {name}: {measured[name].why}" for name in passed)
+        done = proposals.promote({name: chosen[name] for name in passed}, reason)
+        measured |= {name: _Found(False, _CHANGED) for name in passed if name not in done}
+        passed = done
     if json:
         output.print_json(
             {"promoted": passed, "waiting": {name: each.why for name, each in measured.items() if not each.passed}}
@@ -145,7 +150,7 @@ def _measured(run: Path, chosen: Mapping[str, Skill]) -> dict[str, _Found]:
         by_skill.setdefault(each.skill, []).append(each)
     other = _other_texts(run, chosen)
     return {
-        name: _Found(False, "not measured: it has changed since") if name in other else _judged(by_skill.get(name, []))
+        name: _Found(False, _CHANGED) if name in other else _judged(by_skill.get(name, []))
         for name in chosen
     }
 

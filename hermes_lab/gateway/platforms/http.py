@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import logging
 import os
 import time
 import uuid
@@ -14,6 +15,7 @@ import anyio
 import msgspec
 
 from hermes_lab.config.gateway import HttpConfig
+from hermes_lab.errors import HermesLabError
 from hermes_lab.gateway.platform import CLIENT, Accept, Inbound, Outbound, PlatformError, Refused, Sender, Services
 from hermes_lab.gateway.split import Limit
 from hermes_lab.sessions import SessionKey
@@ -32,6 +34,7 @@ _RETRIED = "key-"
 _MODEL = "hermes"
 _MOST_BYTES = 4 << 20
 _ALIVE_SECONDS = 15.0
+_log = logging.getLogger("hermes_lab.gateway")
 
 
 class _Message(msgspec.Struct):
@@ -59,6 +62,7 @@ class HttpPlatform:
     limit = Limit(1 << 40, "characters")
     hint = ""
     idempotent = True
+    one_reply = True
 
     def __init__(self, config: HttpConfig) -> None:
         self._config = config
@@ -152,12 +156,13 @@ class HttpServer:
         said = [message for message in asked.messages if message.role in ("user", "assistant")]
         if not said or said[-1].role != "user" or not said[-1].text.strip():
             raise _refusal(web.HTTPBadRequest, "messages: the last one must be the user's, with a text")
-        given = request.headers.get(SESSION, "")
-        update = _update(request.headers.get(RETRY, ""), given, said)
+        given = _header(request, SESSION)
+        update = _update(_header(request, RETRY), given, said)
         chat, text = await self._place(given, said, update)
         if not asked.stream:
             answer = await self._ask(chat, text, update)
-            await self._remember(chat, said, answer)
+            if not given:
+                await self._remember(chat, said, answer)
             return web.json_response(_completion(answer))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
         await response.prepare(request)
@@ -165,7 +170,8 @@ class HttpServer:
             group.start_soon(_keep_alive, response)
             answer = await self._ask(chat, text, update)
             group.cancel_scope.cancel()
-        await self._remember(chat, said, answer)
+        if not given:
+            await self._remember(chat, said, answer)
         for chunk in _chunks(answer):
             await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
         await response.write(b"data: [DONE]\n\n")
@@ -178,10 +184,10 @@ class HttpServer:
         if (hook := self._config.webhooks.get(name)) is None:
             raise _refusal(web.HTTPNotFound, f"no webhook {name}")
         right = "sha256=" + hmac.new(self._secrets[name].encode(), body, hashlib.sha256).hexdigest()
-        if not hmac.compare_digest(right.encode(), request.headers.get(_SIGNATURE, "").encode()):
+        if not hmac.compare_digest(right.encode(), _bytes(request.headers.get(_SIGNATURE, ""))):
             raise _refusal(web.HTTPUnauthorized, f"{_SIGNATURE} is missing or wrong")
         text = hook.prompt.replace("{body}", body.decode(errors="replace"))
-        given = next((request.headers[each] for each in _DELIVERY if each in request.headers), "")
+        given = next(filter(None, (_header(request, each) for each in _DELIVERY)), "")
         if hook.deliver:
             await self._arrive(f"webhook {name} {given or uuid.uuid4().hex}", f"webhook-{name}", text, "")
             return web.json_response({"accepted": True}, status=202)
@@ -196,14 +202,20 @@ class HttpServer:
             return f"session-{given}", last
         if not before:
             return new, last
-        if known := await self._services.fact(_digest(before)):
+        known = await self._services.fact(seen := _digest(before))
+        # A chat that has gone on since is another conversation: the client went back, or is another one.
+        if known and await self._services.fact(f"at {known}") == seen:
             return known, last
         lines = "\n".join(f"{message.role}: {message.text}" for message in before)
         return new, f"The conversation so far:\n\n{lines}\n\nThe message to answer:\n\n{last}"
 
     async def _remember(self, chat: str, said: Sequence[_Message], answer: str) -> None:
-        conversation = [*said, _Message("assistant", answer)]
-        await self._services.set_fact(_digest(conversation), chat, _CONVERSATION_DAYS)
+        now = _digest([*said, _Message("assistant", answer)])
+        known = await self._services.fact(now)
+        if known and await self._services.fact(f"at {known}") == now:
+            return  # a retry, or the same conversation once more
+        await self._services.set_fact(now, chat, _CONVERSATION_DAYS)
+        await self._services.set_fact(f"at {chat}", now, _CONVERSATION_DAYS)
 
     async def _ask(self, chat: str, text: str, update: str) -> str:
         """The answer to a message. A client that leaves does not stop the turn."""
@@ -230,13 +242,17 @@ class HttpServer:
         if self._accept is None:
             raise _refusal(web.HTTPServiceUnavailable, "starting")
         sender = Sender(CLIENT)
-        await self._accept(Inbound(update=update, chat=chat, sender=sender, text=text, message=message))
+        try:
+            await self._accept(Inbound(update=update, chat=chat, sender=sender, text=text, message=message))
+        except HermesLabError as error:  # such as a full disk; it may name paths of this machine
+            _log.error("http could not take a message: %s", error)
+            raise _refusal(web.HTTPServiceUnavailable, "the message could not be taken; send it again later") from None
 
     def _check_key(self, request: "web.Request") -> None:
         from aiohttp import web
 
         given = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
-        if not hmac.compare_digest(given.encode(), self._key.encode()):
+        if not hmac.compare_digest(_bytes(given), _bytes(self._key)):
             raise _refusal(web.HTTPUnauthorized, "wrong key: send Authorization: Bearer and the key of this gateway")
 
 
@@ -260,6 +276,21 @@ class _Asked:
 
 
 PLATFORM = HttpPlatform
+
+
+def _bytes(text: str) -> bytes:
+    """The bytes of a header or an environment variable, which may be no UTF-8."""
+    return text.encode(errors="surrogateescape")
+
+
+def _header(request: "web.Request", name: str) -> str:
+    """A header that becomes an id; "" if it is missing. Refuses one that is no UTF-8."""
+    from aiohttp import web
+
+    value = request.headers.get(name, "")
+    if value != value.encode(errors="replace").decode():
+        raise _refusal(web.HTTPBadRequest, f"{name}: is not UTF-8")
+    return value
 
 
 def _secret(variable: str) -> str:

@@ -4,7 +4,7 @@ They lie in `<library>/.hermes/proposed/`, a store of its own. A proposal has a 
 the library.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
@@ -49,14 +49,28 @@ class Proposals:
         after, writes = self.store.commit(edits, origin, episode=episode, model=model)
         return after.skills.get(name), writes
 
-    def promote(self, names: Collection[str], reason: str) -> None:
-        """Moves proposals to the library."""
-        chosen = {name: skill for name, skill in self.pending().items() if name in names}
+    def promote(self, skills: Mapping[str, Skill], reason: str) -> list[str]:
+        """Moves proposals with these texts to the library; returns their names. One with another text by now stays a
+        proposal."""
+        chosen = {name: skill for name, skill in self.pending().items() if _is_still(skill, skills.get(name))}
+        if not chosen:
+            return []
         self.live.change(lambda now: now.with_changes(chosen), origin="user", reason=reason)
-        self._put(dict.fromkeys(chosen))
+        self.store.change(
+            lambda now: now.with_changes(
+                {name: None for name, skill in chosen.items() if _is_still(skill, now.skills.get(name))}
+            ),
+            origin="user",
+            reason="the library",
+        )
+        return list(chosen)
 
     def _put(self, skills: Mapping[str, Skill | None]) -> None:
         self.store.change(lambda now: now.with_changes(skills), origin="user", reason="the library")
+
+
+def _is_still(one: Skill, other: Skill | None) -> bool:
+    return other is not None and same_text(one, other)
 
 
 def same_text(one: Skill, other: Skill) -> bool:

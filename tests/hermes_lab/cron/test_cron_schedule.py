@@ -134,6 +134,7 @@ def test_the_last_of_many_slots_is_found(text: str, count: int, last: datetime) 
         ("", "write five cron fields"),
         ("every 0h", "the period is zero"),
         ("2027-02-30", "no such time"),
+        ("0001-01-01 00:00+02:00", "no such time"),
     ],
 )
 def test_a_mistake_is_one_line(text: str, said: str) -> None:

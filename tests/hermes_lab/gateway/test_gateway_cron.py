@@ -84,3 +84,12 @@ async def test_ids_of_chats_stand_in_no_log(
         assert await delivery(home, "none") == "refused"
     assert "none" in caplog.text
     assert "5550199" not in caplog.text
+
+
+async def test_results_come_though_the_database_of_jobs_was_moved_away(start: Start, wire: Wire, home: Path) -> None:
+    for number in (1, 2):
+        add(home, "ask", prompt=f"Result {number}.", deliver="wire:dm:9")
+        async with start(wire):
+            assert await wire.replies(number, "9", 60) == [f"Result {each}." for each in range(1, number + 1)]
+            assert await delivery(home, "ask") == "delivered"
+        (home / "cron.db").rename(home / f"away-{number}.db")

@@ -1,5 +1,6 @@
 """The agent over HTTP: OpenAI's chat completions, and webhooks."""
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -16,6 +17,7 @@ import pytest
 from fakes.wire import Start, Wire
 
 from hermes_lab.config.gateway import HttpConfig, WebhookConfig
+from hermes_lab.errors import ConfigError
 from hermes_lab.gateway.daemon import STATUS
 from hermes_lab.gateway.platforms.http import HttpPlatform, HttpServer
 from hermes_lab.gateway.store import GatewayStore
@@ -182,3 +184,108 @@ async def test_an_answer_is_not_kept_for_ever(start: Start, http: Http, home: Pa
     store.forget(time.time() + 2 * 86_400)
     with sqlite3.connect(store.path) as db:
         assert not list(db.execute("SELECT name FROM facts WHERE value LIKE '%Secret%'"))
+
+
+PATH = "/v1/chat/completions"
+
+
+def call(name: str, **arguments: str) -> str:
+    return f"CALL {name} {json.dumps(arguments)}\n"
+
+
+async def test_stop_is_answered_and_so_is_what_it_ends(start: Start, http: Http) -> None:
+    named, answers = KEY | {"X-Hermes-Session": "a"}, {}
+
+    async def ask(text: str) -> None:
+        answers[text] = text_of(await http.ask(PATH, said(text), named))
+
+    async with start(http), anyio.create_task_group() as group:
+        group.start_soon(ask, long := call("terminal", command="sleep 30"))
+        await anyio.sleep(2)
+        group.start_soon(ask, "Next")
+        await anyio.sleep(0.5)
+        began = time.monotonic()
+        await ask("/stop")
+        assert time.monotonic() - began < 5
+    assert answers["/stop"] == "(done)"
+    assert answers["Next"] == "dropped by /stop"
+    assert "interrupted" in answers[long]
+
+
+async def test_a_reply_is_whole(start: Start, http: Http) -> None:
+    key = KEY | {"Idempotency-Key": "k"}
+    async with start(http, sources=("gateway.verbose=all",)):
+        asked = said(call("terminal", command="echo done"))
+        first = text_of(await http.ask(PATH, asked, key))
+        assert first.startswith("terminal ")
+        assert '"output": "done' in first
+        assert text_of(await http.ask(PATH, asked, key)) == first
+
+
+async def test_nobody_is_asked_or_written_to_who_cannot_see_it(start: Start, http: Http) -> None:
+    async with start(http):
+        assert "nobody can be asked" in text_of(await http.ask(PATH, said(call("clarify", question="Which?"))))
+        sent = text_of(await http.ask(PATH, said(call("send_message", text="Psst"))))
+        assert "takes your answer alone" in sent
+
+
+async def test_a_client_that_goes_back_does_not_see_what_it_took_back(start: Start, http: Http) -> None:
+    async with start(http):
+        text_of(await http.ask(PATH, said("One")))
+        text_of(await http.ask(PATH, said("One", "One", "Secret")))
+        other = text_of(await http.ask(PATH, said("One", "One", "/transcript")))
+        assert "Secret" not in other
+        again = text_of(await http.ask(PATH, said("One", "One", "Other")))
+        assert again.endswith("Other")
+        assert "user: One\nassistant: One" in again
+        assert text_of(await http.ask(PATH, said("One", "One", "Other", again, "Third"))) == "Third"
+        assert text_of(await http.ask(PATH, said("One", "One", "Secret", "Secret", "Fourth"))) == "Fourth"
+
+
+async def test_a_named_session_is_not_entered_by_its_words(start: Start, http: Http) -> None:
+    async with start(http):
+        text_of(await http.ask(PATH, said("Hello"), KEY | {"X-Hermes-Session": "a"}))
+        assert "The conversation so far" in text_of(await http.ask(PATH, said("Hello", "Hello", "More")))
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (KEY | {"X-Hermes-Session": "x\udcff"}, 400),
+        (KEY | {"Idempotency-Key": "x\udcff"}, 400),
+        ({"Authorization": "Bearer x\udcff"}, 401),
+    ],
+)
+async def test_headers_that_are_no_utf8_are_refused(
+    start: Start, http: Http, headers: dict[str, str], status: int
+) -> None:
+    async with start(http):
+        await http.ask(PATH, said("Hello"))
+        reader, writer = await asyncio.open_connection(*http.server.address)
+        body = json.dumps(said("Hello"))
+        lines = [f"POST {PATH} HTTP/1.1", "Host: x", "Connection: close", f"Content-Length: {len(body)}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        writer.write("\r\n".join([*lines, "", body]).encode(errors="surrogateescape"))
+        assert int((await reader.read()).split()[1]) == status
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("deliver", "said"),
+    [
+        ("telegram", "gateway.http.webhooks.h.deliver: session key"),
+        ("other:dm:7", "gateway.platforms has no other"),
+        ("http:session-a", "http has no chats to write to"),
+    ],
+)
+async def test_a_webhook_that_can_send_nowhere_is_told_at_the_start(
+    start: Start, http: Http, deliver: str, said: str
+) -> None:
+    hooks = f"gateway.http.webhooks={{h: {{secret_env: HOOK, deliver: '{deliver}'}}}}"
+    with pytest.raises(ConfigError, match=said):
+        async with start(http, sources=(hooks,)):
+            pass
+    if deliver.startswith("http"):
+        with pytest.raises(ConfigError, match=f"gateway.home: {deliver}: {said}"):
+            async with start(http, sources=(f"gateway.home={deliver}",)):
+                pass

@@ -10,6 +10,7 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply
 from fakes.wire import Start, Wire
 
+from hermes_lab.errors import StoreError
 from hermes_lab.gateway.daemon import STATUS
 from hermes_lab.gateway.platform import PlatformError, Refused, TryLater, Undeliverable
 from hermes_lab.gateway.store import GatewayStore
@@ -227,3 +228,89 @@ async def test_a_skill_that_a_conversation_writes_is_a_proposal_if_the_configura
     viewed = list(read_episodes(home / "chats"))[-1].trajectory
     assert viewed is not None
     assert any("Do x." in message.content for message in viewed.messages)
+
+
+async def test_stop_ends_a_turn_that_waits_for_another_chat(start: Start, wire: Wire) -> None:
+    async with start(wire, sources=("gateway.concurrency=1",)):
+        await wire.say(f"{call('sleep 3; echo first')}Go.", chat="1")
+        await anyio.sleep(1)
+        await wire.say("Never answer this", chat="2")
+        await anyio.sleep(1)
+        await wire.say("/status", chat="2")
+        assert "working for" in (await wire.replies(1, "2"))[0]
+        await wire.say("/stop", chat="2")
+        assert (await wire.replies(2, "2"))[1] == "interrupted; send the message again"
+        await wire.replies(1, "1")
+        await wire.say("Then this", chat="2")
+        assert (await wire.replies(3, "2"))[2] == "Then this"
+
+
+async def test_a_question_that_waits_for_its_answer_delays_no_other_chat(start: Start, wire: Wire) -> None:
+    async with start(wire, sources=("gateway.concurrency=1",)):
+        await wire.say('CALL clarify {"question": "Sure?"}', chat="1")
+        await wire.replies(1, "1")
+        await wire.say("Hello", chat="2")
+        assert await wire.replies(1, "2") == ["Hello"]
+        await wire.say("yes", chat="1")
+        assert (await wire.replies(2, "1"))[1] == '{"answer": "yes"}'
+        await wire.say('CALL clarify {"question": "Again?"}', chat="1")
+        await wire.replies(3, "1")
+        await wire.say("/stop", chat="1")
+        assert "interrupted" in (await wire.replies(4, "1"))[3]
+        await wire.say("Hello again", chat="2")
+        assert (await wire.replies(2, "2"))[1] == "Hello again"
+
+
+async def test_a_command_that_takes_long_is_answered_though_its_chat_must_make_room(
+    start: Start, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hermes_lab.commands.cron._list", lambda jobs: time.sleep(1) or "slow")
+    async with start(wire, sources=("gateway.live_chats=1",)):
+        await wire.say("Hello", chat="1")
+        await wire.replies(1, "1")
+        await wire.say("/cron list", chat="1")
+        await anyio.sleep(0.3)
+        await wire.say("Hello", chat="2")
+        await wire.replies(1, "2")
+        assert (await wire.replies(2, "1"))[1] == "slow"
+
+
+async def test_an_answer_that_could_not_be_stored_comes_once_it_can(
+    start: Start, wire: Wire, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish, full = GatewayStore.finish, [True] * 2
+
+    def fails(store: GatewayStore, numbers: list[int], pieces: object = ()) -> None:
+        if full and full.pop():
+            raise StoreError("disk full")
+        finish(store, numbers, pieces)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(GatewayStore, "finish", fails)
+    async with start(wire):
+        await wire.say("Hello")
+        assert await wire.replies(1) == ["Hello"]
+        await wire.say("Next")
+        assert (await wire.replies(2))[1] == "Next"
+    assert len(list(read_episodes(home / "chats"))) == 2
+
+
+async def test_a_disk_that_is_full_for_a_while_ends_nothing(
+    start: Start, wire: Wire, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as during:
+        during.setattr("hermes_lab.gateway.daemon.HEARTBEAT_SECONDS", 0.1)
+        async with start(wire):
+            await wire.say("Hello")
+            await wire.replies(1)
+            during.setattr("hermes_lab.gateway.daemon.write_atomic", full)
+            await anyio.sleep(0.5)
+            await wire.say("Still there?")
+            assert (await wire.replies(2))[1] == "Still there?"
+            (home / STATUS).unlink()
+            during.undo()
+            with anyio.fail_after(10):
+                while not (home / STATUS).exists():  # noqa: ASYNC110
+                    await anyio.sleep(0.05)

@@ -31,7 +31,7 @@ def test_a_proposal_is_in_the_library_only_once_it_is_promoted(live: SkillStore)
     assert [(write.action, write.name, write.origin) for write in writes] == [("create", "new", "review")]
     assert set(live.load().skills) == {"known"}
     assert set(proposals.library().skills) == {"known", "new"}
-    Proposals(live).promote(["new"], "measured")
+    assert Proposals(live).promote(proposals.pending(), "measured") == ["new"]
     assert set(live.load().skills) == {"known", "new"}
     assert not proposals.pending()
     assert list(live.history())[-1].reason == "measured"
@@ -43,7 +43,7 @@ def test_the_new_text_of_a_live_skill_is_a_proposal_and_later_edits_build_on_it(
     proposals.commit([SkillEdit("patch", "known", old_string="twice", new_string="thrice")], "review", **BY)
     assert "Do it.\n" in live.load().skills["known"].text
     assert "thrice" in proposals.pending()["known"].text
-    proposals.promote(["known"], "measured")
+    proposals.promote(proposals.pending(), "measured")
     assert "thrice" in live.load().skills["known"].text
 
 
@@ -64,3 +64,21 @@ def test_a_proposal_that_a_person_has_made_live_meanwhile_is_none_any_more(live:
     proposals.commit([create("new")], "review", **BY)
     live.commit([create("new")], "user", **BY)
     assert not proposals.pending()
+
+
+def test_a_proposal_that_changes_while_it_is_measured_stays_one(live: SkillStore) -> None:
+    proposals = Proposals(live)
+    proposals.commit(
+        [
+            create("new"),
+        ],
+        "review",
+        **BY,
+    )
+    proposals.commit([create("other")], "review", **BY)
+    measured = proposals.pending()
+    proposals.commit([SkillEdit("patch", "new", old_string="Do it.", new_string="Delete it.")], "review", **BY)
+    assert Proposals(live).promote(measured, "measured") == ["other"]
+    assert set(live.load().skills) == {"known", "other"}
+    assert "Delete it." in proposals.pending()["new"].text
+    assert Proposals(live).promote(measured, "measured") == []
