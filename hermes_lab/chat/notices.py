@@ -18,9 +18,11 @@ class Notices:
     async def new(self, context: ToolContext) -> list[str]:
         """What has ended since the last call. Raises `SandboxError` if the sandbox has died."""
         background = context.state(Background)
-        if self._level == "off" or not background.processes:
+        if not background.processes:
             return []
         await background.look(context, background.processes.values())
+        if self._level == "off":
+            return []
         ended = [
             each for each in background.processes.values() if each.status != "running" and each.pid not in self._told
         ]

@@ -237,7 +237,8 @@ class SessionWorker:
                 self._changed = anyio.Event()
                 if (left := self._idle_seconds(chat)) <= 0 and self.is_idle:
                     return
-                with anyio.move_on_after(max(left, _WATCH_SECONDS)):
+                # A background command may end at any time.
+                with anyio.move_on_after(_WATCH_SECONDS if left == math.inf else max(left, _WATCH_SECONDS)):
                     await self._changed.wait()
             row, job = self._waiting.popleft()
             self._row = row

@@ -149,10 +149,7 @@ def _measured(run: Path, chosen: Mapping[str, Skill]) -> dict[str, _Found]:
     for each in uplifts(load_episodes(run)):
         by_skill.setdefault(each.skill, []).append(each)
     other = _other_texts(run, chosen)
-    return {
-        name: _Found(False, _CHANGED) if name in other else _judged(by_skill.get(name, []))
-        for name in chosen
-    }
+    return {name: _Found(False, _CHANGED) if name in other else _judged(by_skill.get(name, [])) for name in chosen}
 
 
 def _other_texts(run: Path, chosen: Mapping[str, Skill]) -> set[str]:

@@ -59,6 +59,9 @@ async def test_a_fault_in_a_platforms_code_stops_neither_it_nor_other_messages(
     wire.failures = [KeyError("a secret text")]
     async with start(wire) as gateway:
         await gateway.post("one", PLACE, "hello")
+        with anyio.fail_after(20):
+            while wire.failures:  # noqa: ASYNC110 - another task
+                await anyio.sleep(0.01)
         await gateway.post("two", SessionKey("wire", "2", "", "dm"), "there")
         assert await wire.replies(1) == [f"hello\n{MARK}"]
         assert await wire.replies(1, "2") == ["there"]

@@ -314,3 +314,19 @@ async def test_a_disk_that_is_full_for_a_while_ends_nothing(
             with anyio.fail_after(10):
                 while not (home / STATUS).exists():  # noqa: ASYNC110
                     await anyio.sleep(0.05)
+
+
+@pytest.mark.parametrize("level", ["off", "all"])
+async def test_an_idle_chat_is_closed_once_its_background_command_has_ended(
+    start: Start, wire: Wire, home: Path, level: str
+) -> None:
+    sources = ("gateway.idle_minutes=0.02", f"display.background_process_notifications={level}")
+    async with start(wire, sources=sources) as gateway:
+        await wire.say('CALL terminal {"command": "sleep 3", "background": true}')
+        await wire.replies(1)
+        await anyio.sleep(1.5)
+        assert gateway._workers
+        with anyio.fail_after(20):
+            while gateway._workers:  # noqa: ASYNC110 - another task
+                await anyio.sleep(0.1)
+        assert len(wire.sent) == (1 if level == "off" else 2)
