@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 SESSION = "X-Hermes-Session"
 RETRY = "Idempotency-Key"
-"""A request with a key that was used before, and the same message, gets the answer of the first, within a day."""
-_RETRY_DAYS = 1.0
+"""A request with a key that was used before, and the same message, gets the answer of the first, within 30 days."""
+_RETRY_DAYS = 30.0  # as long as the inbox knows its messages
 _CONVERSATION_DAYS = 90.0
 _SIGNATURE = "X-Hub-Signature-256"
 _DELIVERY = ("X-GitHub-Delivery", "X-Hermes-Delivery")

@@ -181,7 +181,7 @@ async def test_an_answer_is_not_kept_for_ever(start: Start, http: Http, home: Pa
         await http.ask("/v1/chat/completions", said("Secret words"), KEY | {"Idempotency-Key": "k1"})
     store = GatewayStore(home)
     assert b"Secret words" in store.path.read_bytes()
-    store.forget(time.time() + 2 * 86_400)
+    store.forget(time.time() + 31 * 86_400)
     with sqlite3.connect(store.path) as db:
         assert not list(db.execute("SELECT name FROM facts WHERE value LIKE '%Secret%'"))
 
