@@ -142,6 +142,24 @@ async def test_webhooks_need_their_signature_and_one_delivery_starts_one_turn(
         assert len(wire.sent) == 1
 
 
+async def test_a_stop_does_not_wait_for_an_open_request(start: Start, http: Http, home: Path) -> None:
+    ends: list[str] = []
+
+    async def ask() -> None:
+        try:
+            await http.ask("/v1/chat/completions", said('CALL terminal {"command": "sleep 60"}\nTell me.'))
+        except (aiohttp.ClientError, TimeoutError) as error:
+            ends.append(type(error).__name__)
+
+    async with anyio.create_task_group() as group:
+        async with start(http):
+            group.start_soon(ask)
+            with anyio.fail_after(10):
+                while not GatewayStore(home).counts()["inbox"]:  # noqa: ASYNC110
+                    await anyio.sleep(0.05)
+    assert ends == ["ServerDisconnectedError"]
+
+
 async def test_without_its_key_http_is_down_with_the_reason(start: Start, wire: Wire, home: Path) -> None:
     async with start(HttpPlatform(HttpConfig(port=0, key_env="NONE_SUCH")), wire):
         await wire.say("Hello")
@@ -149,7 +167,7 @@ async def test_without_its_key_http_is_down_with_the_reason(start: Start, wire: 
         with anyio.fail_after(10):
             while "http" not in (home / STATUS).read_text() or "down" not in (home / STATUS).read_text():  # noqa: ASYNC110
                 await anyio.sleep(0.05)
-        assert json.loads((home / STATUS).read_bytes())["platforms"]["http"]["why"] == "NONE_SUCH is not set"
+        assert json.loads((home / STATUS).read_bytes())["platforms"]["http"]["why"].startswith("NONE_SUCH is not set: ")
 
 
 async def test_a_request_that_is_sent_again_with_its_key_gets_the_same_answer_of_one_turn(
