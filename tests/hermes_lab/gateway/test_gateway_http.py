@@ -16,6 +16,7 @@ import pytest
 from fakes.wire import Start, Wire
 
 from hermes_lab.config.gateway import HttpConfig, WebhookConfig
+from hermes_lab.cron.jobs import JobStore
 from hermes_lab.gateway.daemon import STATUS
 from hermes_lab.gateway.platforms.http import HttpPlatform, HttpServer
 from hermes_lab.gateway.store import GatewayStore
@@ -140,6 +141,13 @@ async def test_webhooks_need_their_signature_and_one_delivery_starts_one_turn(
         assert await wire.replies(1, "7") == ['Seen: {"event": "push"}']
         await anyio.sleep(0.2)
         assert len(wire.sent) == 1
+
+
+async def test_results_of_a_job_that_is_made_over_http_stay_in_their_file(start: Start, http: Http, home: Path) -> None:
+    async with start(http):
+        made = text_of(await http.ask("/v1/chat/completions", said('/cron create news "0 9 * * *" "What is new?"')))
+    assert "its results go to a file" in made
+    assert JobStore(home).find("news").target == ""
 
 
 async def test_a_stop_does_not_wait_for_an_open_request(start: Start, http: Http, home: Path) -> None:
