@@ -266,7 +266,7 @@ def test_what_an_arm_begins_with() -> None:
 
 
 def test_a_frozen_library_needs_a_skill() -> None:
-    with pytest.raises(ConfigError, match="`frozen` needs a skill, and skills.library has none"):
+    with pytest.raises(ConfigError, match="`frozen` needs a skill, and skills"):
         initial_library("frozen", Library(), ledger(), split="train", world=0)
 
 

@@ -159,12 +159,11 @@ async def test_a_stop_does_not_wait_for_an_open_request(start: Start, http: Http
         except (aiohttp.ClientError, TimeoutError) as error:
             ends.append(type(error).__name__)
 
-    async with anyio.create_task_group() as group:
-        async with start(http):
-            group.start_soon(ask)
-            with anyio.fail_after(10):
-                while not GatewayStore(home).counts()["inbox"]:  # noqa: ASYNC110
-                    await anyio.sleep(0.05)
+    async with anyio.create_task_group() as group, start(http):
+        group.start_soon(ask)
+        with anyio.fail_after(10):
+            while not GatewayStore(home).counts()["inbox"]:  # noqa: ASYNC110
+                await anyio.sleep(0.05)
     assert ends == ["ServerDisconnectedError"]
 
 
