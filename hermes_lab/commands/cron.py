@@ -74,7 +74,8 @@ def _created(jobs: JobStore, rest: str, key: SessionKey, now: datetime) -> str:
     if key.platform != "cli" and is_file_target(definition.deliver):
         raise ConfigError("/cron create: deliver: a chat cannot write files of this machine; `hermes-lab cron add` can")
     job = jobs.add(definition, now, origin=str(key))
-    return f"created: {job.name}; it runs next at {next_of(job)}{_nobody()}"
+    where = "" if job.target else "; its results go to a file, cron/NAME/SLOT.txt of the Hermes home; see deliver="
+    return f"created: {job.name}; it runs next at {next_of(job)}{where}{_nobody()}"
 
 
 def _list(jobs: JobStore) -> str:

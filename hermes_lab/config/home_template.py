@@ -1,7 +1,7 @@
 """What `hermes-lab config init` writes."""
 
 TEMPLATE = """\
-# The configuration of your chats (hermes-lab chat). Batches (run, experiment) do not read it.
+# The configuration of your chats, of the gateway and of scheduled jobs. Batches (run, experiment) do not read it.
 # -c options on the command line come after it. All fields: hermes-lab config docs
 # ${NAME} in a value is replaced by that environment variable; $${ stands for the characters ${.
 # Check: hermes-lab config check        What a chat uses: hermes-lab config show --kind home
@@ -49,4 +49,14 @@ TEMPLATE = """\
 #chat:
 #  record: true
 #  consent: false   # true: everyone who writes in these chats agrees
+
+# Chat platforms (hermes-lab gateway run, docs/gateway.md). Nobody may write until you list or pair them.
+#gateway:
+#  platforms: [telegram, http]
+#  home: telegram:dm:123456789   # where messages go that belong to no chat
+#  telegram: {allow: ["123456789"]}
+
+# Scheduled jobs (docs/cron.md).
+#cron:
+#- {name: news, schedule: 0 9 * * mon-fri, prompt: Summarise the news., deliver: telegram}
 """

@@ -56,11 +56,12 @@ class Job:
 
     @property
     def target(self) -> str:
-        """Where results go: a path, a platform or the key of a chat; "" for their file alone."""
-        if self.definition.deliver == "origin" and self.origin.startswith("http:"):
-            return ""  # nothing can be sent there
+        """Where results go: a path, a platform or the key of a chat; "" for their file alone, as where the job was made
+        at the terminal or over HTTP, where nobody can be written to."""
         deliver = self.origin if self.definition.deliver == "origin" else self.definition.deliver
         if deliver == "local" or deliver.startswith("cli:"):
+            return ""
+        if self.definition.deliver == "origin" and deliver.startswith("http:"):
             return ""
         return str(Path(self.folder, Path(deliver).expanduser())) if is_file_target(deliver) else deliver
 

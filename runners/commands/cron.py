@@ -12,6 +12,7 @@ import typer
 from hermes_lab.cron.jobs import Job, JobStore, definition_of, jobs_of
 from hermes_lab.cron.listing import as_json, job_cells, run_cells, ticker_line
 from hermes_lab.cron.runs import Run, RunStore
+from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.interrupt import one_interrupt
@@ -92,6 +93,7 @@ def show(name: Name, json: options.Json = False) -> None:
 
 
 def add(
+    context: typer.Context,
     name: Name,
     schedule: Annotated[
         str,
@@ -126,6 +128,11 @@ def add(
     json: options.Json = False,
 ) -> None:
     """`hermes-lab cron add`."""
+    known = getattr(context.find_root().command, "commands", {})
+    for line in command or ():
+        first = line.removeprefix("hermes-lab").split()[:1]
+        if first and first[0] not in known:
+            raise ConfigError(f"--command: hermes-lab has no command {first[0]!r}; see hermes-lab --help")
     definition = definition_of(
         name=name,
         schedule=schedule,

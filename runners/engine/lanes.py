@@ -35,7 +35,11 @@ def initial_library(arm: Arm, library: Library, suite: Suite, *, split: str, wor
     Raises `ConfigError` for the arm `oracle` if the suite cannot state its rules, and for `frozen` without skills.
     """
     if arm == "frozen" and not library.skills:
-        raise ConfigError("learning.arms: `frozen` needs skills.library with at least one skill")
+        raise ConfigError(
+            "learning.arms: `frozen` needs a skill, and skills.library has none: for the skills of the Hermes home "
+            "(`+home`) see `hermes-lab skills list`; to try it out take those of a run, such as "
+            "skills.library=runs/one-rule:on-r0-w0"
+        )
     if arm == "off":
         return Library()
     if arm == "placebo":

@@ -1,5 +1,7 @@
 """config.yaml of the Hermes home: how it is merged, what it means, and what is wrong with one."""
 
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -223,7 +225,7 @@ def test_settings_among_the_preferences_and_toolsets_are_put_where_they_belong(t
         ("mcp: {servers: {a: {}}}\n", ":1: mcp.servers.a: give either `command` or `url`"),
         ("terminal: {backend: nosuch}\n", ":1: sandbox.backend: must be 'bubblewrap', 'docker', "),
         ("terminal: {shell: fish}\n", ":1: terminal: set the fields of `sandbox` (docs/backends.md)"),
-        ("cron:\n- name: a\n", ":1: cron: is not supported yet; remove it"),
+        ("cron:\n- name: a\n", ":2: cron.0.schedule: is required"),
         ("- user\n", ":1: expected a mapping of sections, found a list"),
         ("user: [\n", "config.yaml:2: "),
     ],
@@ -286,3 +288,13 @@ def test_the_template_is_right_as_it_stands_and_without_its_comment_signs(
     assert config.agent.toolsets == ("core", "web")
     assert config.sandbox.workspace == str(tmp_path / "work")
     assert config.chat.record
+
+
+@pytest.mark.parametrize("page", ["gateway", "platforms", "cron"])
+def test_the_examples_of_the_pages_are_right(page: str, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / f"{page}.md").read_text()
+    examples = re.findall(r"^( *)```yaml\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    configs = [example for _, each in examples if "oauth_config" not in (example := textwrap.dedent(each))]
+    assert configs
+    for config in configs:
+        load(tmp_path, config)

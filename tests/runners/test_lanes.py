@@ -265,6 +265,11 @@ def test_what_an_arm_begins_with() -> None:
     assert set(first["oracle"].skills) == {f"{place}-desk" for place in rules}
 
 
+def test_a_frozen_library_needs_a_skill() -> None:
+    with pytest.raises(ConfigError, match="`frozen` needs a skill, and skills"):
+        initial_library("frozen", Library(), ledger(), split="train", world=0)
+
+
 def test_a_suite_that_cannot_tell_its_rules_has_no_oracle(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"prompt": "Go."}\n')
     with pytest.raises(ConfigError, match="`oracle` is unavailable"):

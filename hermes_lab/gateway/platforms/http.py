@@ -34,6 +34,7 @@ _RETRIED = "key-"
 _MODEL = "hermes"
 _MOST_BYTES = 4 << 20
 _ALIVE_SECONDS = 15.0
+_STOP_SECONDS = 1.0
 _log = logging.getLogger("hermes_lab.gateway")
 
 
@@ -73,7 +74,8 @@ class HttpPlatform:
         from aiohttp import web
 
         server = HttpServer(self._config, services)
-        runner = web.AppRunner(server.app(), access_log=None)
+        # A turn may take an hour: a stop must not wait for its request. The message is answered after the restart.
+        runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=_STOP_SECONDS)
         await runner.setup()
         try:
             site = web.TCPSite(runner, self._config.host, self._config.port)
@@ -81,8 +83,9 @@ class HttpPlatform:
                 await site.start()
             except OSError as error:
                 where = f"{self._config.host}:{self._config.port}"
-                raise PlatformError(f"{where}: {error.strerror or error}") from None
+                raise PlatformError(f"{where}: {error.strerror or error}; see gateway.http.port") from None
             server.address = runner.addresses[0][:2]
+            _log.info("http listens at http://{}:{}/v1".format(*server.address))
             yield server
         finally:
             with anyio.CancelScope(shield=True):
@@ -295,7 +298,7 @@ def _header(request: "web.Request", name: str) -> str:
 
 def _secret(variable: str) -> str:
     if not (value := os.environ.get(variable, "")):
-        raise Refused(f"{variable} is not set")
+        raise Refused(f"{variable} is not set: export a secret of your choice in it, and start the gateway again")
     return value
 
 

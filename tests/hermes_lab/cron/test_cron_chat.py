@@ -238,3 +238,12 @@ def test_config_check_tells_a_wrong_schedule(home: Path) -> None:
     told = lab("config", "check")
     assert told.returncode == 2
     assert told.stdout.startswith(f"{home}/config.yaml:2: cron.0 (a): schedule '0 25 * * *': wrong hour")
+
+
+def test_a_command_that_hermes_lab_does_not_have_is_no_job(home: Path) -> None:
+    done = lab("cron", "add", "wrong", "@daily", "--command", "rm -rf x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--command: hermes-lab has no command 'rm'" in done.stderr
+    for line in ("doctor --json", "hermes-lab doctor"):
+        assert lab("cron", "add", line.replace(" ", ""), "@daily", "--command", line).returncode == 0
+    assert len(JobStore(home).all()) == 2

@@ -17,6 +17,7 @@ import pytest
 from fakes.wire import Start, Wire
 
 from hermes_lab.config.gateway import HttpConfig, WebhookConfig
+from hermes_lab.cron.jobs import JobStore
 from hermes_lab.errors import ConfigError
 from hermes_lab.gateway.daemon import STATUS
 from hermes_lab.gateway.platforms.http import HttpPlatform, HttpServer
@@ -144,6 +145,30 @@ async def test_webhooks_need_their_signature_and_one_delivery_starts_one_turn(
         assert len(wire.sent) == 1
 
 
+async def test_results_of_a_job_that_is_made_over_http_stay_in_their_file(start: Start, http: Http, home: Path) -> None:
+    async with start(http):
+        made = text_of(await http.ask("/v1/chat/completions", said('/cron create news "0 9 * * *" "What is new?"')))
+    assert "its results go to a file" in made
+    assert JobStore(home).find("news").target == ""
+
+
+async def test_a_stop_does_not_wait_for_an_open_request(start: Start, http: Http, home: Path) -> None:
+    ends: list[str] = []
+
+    async def ask() -> None:
+        try:
+            await http.ask("/v1/chat/completions", said('CALL terminal {"command": "sleep 60"}\nTell me.'))
+        except (aiohttp.ClientError, TimeoutError) as error:
+            ends.append(type(error).__name__)
+
+    async with anyio.create_task_group() as group, start(http):
+        group.start_soon(ask)
+        with anyio.fail_after(10):
+            while not GatewayStore(home).counts()["inbox"]:  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+    assert ends == ["ServerDisconnectedError"]
+
+
 async def test_without_its_key_http_is_down_with_the_reason(start: Start, wire: Wire, home: Path) -> None:
     async with start(HttpPlatform(HttpConfig(port=0, key_env="NONE_SUCH")), wire):
         await wire.say("Hello")
@@ -151,7 +176,7 @@ async def test_without_its_key_http_is_down_with_the_reason(start: Start, wire: 
         with anyio.fail_after(10):
             while "http" not in (home / STATUS).read_text() or "down" not in (home / STATUS).read_text():  # noqa: ASYNC110
                 await anyio.sleep(0.05)
-        assert json.loads((home / STATUS).read_bytes())["platforms"]["http"]["why"] == "NONE_SUCH is not set"
+        assert json.loads((home / STATUS).read_bytes())["platforms"]["http"]["why"].startswith("NONE_SUCH is not set: ")
 
 
 async def test_a_request_that_is_sent_again_with_its_key_gets_the_same_answer_of_one_turn(
