@@ -38,13 +38,13 @@ def test_init_writes_a_file_that_is_right_and_never_overwrites_one(home: Path) -
 
 def test_check_prints_every_mistake_of_the_home_with_its_line(home: Path) -> None:
     file = home / "config.yaml"
-    file.write_text("user:\n  nme: Ann\nagent:\n  toolsets: [croe]\nmodel: {name: '${HL_UNSET}'}\nsuite: {name: x}\n")
+    file.write_text("user:\n  nme: Ann\nagent:\n  toolsets: [coree]\nmodel: {name: '${HL_UNSET}'}\nsuite: {name: x}\n")
     for arguments in ([], [file], ["--kind", "home"]):
         result = lab("config", "check", *arguments)
         lines = result.stdout.splitlines()
         assert result.returncode == 2
         assert [line.removeprefix(f"{file}:")[:2] for line in lines] == ["2:", "4:", "5:", "6:"]
-    assert "no toolset 'croe' (did you mean core?)" in lines[1]
+    assert "no toolset 'coree' (did you mean core?)" in lines[1]
     other = home / "other.yaml"
     other.write_text("personality: nobody\n")
     assert lab("config", "check", other).stdout.startswith(f"{other}:1: personality: no personality 'nobody'")

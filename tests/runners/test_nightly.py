@@ -34,7 +34,7 @@ def broken(skill: Skill) -> Skill:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with what a learner learned, the night shift, and its baseline."""
+    """A home with what a learner learned, the nightly jobs, and their baseline."""
     home = tmp_path / "home"
     monkeypatch.setenv("HERMES_HOME", str(home))
     home.mkdir()
