@@ -201,7 +201,9 @@ class TelegramApi(Chats):
         again, self._again = self._again, []
         found = (again + [self._updates[id] for id in self.waiting])[:limit]
         if self.history and self.random.random() < self.rates.get("duplicate", 0):
-            found.append(self.random.choice(self.history))
+            # Never one that has not been given yet: to confirm it would confirm those before it.
+            last = max((each["update_id"] for each in found), default=self.next_update)
+            found.append(self.random.choice([each for each in self.history if each["update_id"] <= last]))
         if self.random.random() < self.rates.get("reorder", 0):
             self.random.shuffle(found)
         return found
