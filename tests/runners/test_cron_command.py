@@ -60,7 +60,7 @@ def test_a_command_runs_now_in_the_folder_where_it_was_added(tmp_path: Path, mon
 
 
 def test_a_command_that_fails_has_its_exit_code_and_output(tmp_path: Path) -> None:
-    cron(tmp_path, "add", "bad", DAILY, "--command", "nosuch")
+    cron(tmp_path, "add", "bad", DAILY, "--command", "show nosuch")
     done = cron(tmp_path, "trigger", "bad", "--json")
     assert done.returncode == 1
     told = json.loads(done.stdout)
@@ -119,7 +119,7 @@ def test_jobs_of_the_file_are_changed_there_alone(tmp_path: Path) -> None:
         (("add", "a", "0 25 * * *", "y"), "wrong hour"),
         (("add", "a", "2020-01-01", "y"), "this time has passed"),
         (("add", "a", DAILY), "give either `prompt` or `command`"),
-        (("add", "a", DAILY, "x", "--command", "y"), "give either `prompt` or `command`"),
+        (("add", "a", DAILY, "x", "--command", "doctor"), "give either `prompt` or `command`"),
         (("add", "a", DAILY, "--command", "tools 'list"), "cannot be split into words"),
         (("add", "a", DAILY, "--command", "tools list", "--model", "m"), "`model` is for a `prompt`"),
         (("add", "a", DAILY, "x", "--zone", "Europe/Berln"), "did you mean Europe/Berlin?"),
