@@ -696,7 +696,7 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
     "price": {"cached": None, "cache_write": None},
     "agent": {"max_repeats": None, "program": "", "review": "auto", "settings": {}, "carry_state": False},
     "learning": {"stop": {"when": "never"}},
-    "skills": {"inline_shell": "isolated"},
+    "skills": {"inline_shell": "isolated", "proposals": False},
     "sandbox": {
         "workspace": "",
         "volumes": [],

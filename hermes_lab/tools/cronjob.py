@@ -25,7 +25,8 @@ async def cronjob(
 
     Args:
         name: The job's name.
-        schedule: Five cron fields, "every 2h", or one time such as "2027-03-28 09:00", in the user's time zone.
+        schedule: Five cron fields, an interval (every, then a number and s, m, h or d), or one date and time, in the
+            time zone of the user.
         prompt: With create, the whole task.
         skills: Skills that the job needs.
         repeat: How often it runs in all; for ever without it.

@@ -56,6 +56,7 @@ def test_a_command_that_waits_for_the_turn_can_be_queued(server: FakeOpenAIServe
 TAKES = {
     "bad": "any comment",
     "compress": "",
+    "cron": "list",
     "good": "any comment",
     "help": "",
     "history": "",

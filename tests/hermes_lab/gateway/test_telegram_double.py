@@ -3,11 +3,13 @@
 import asyncio
 import http.client
 import json
+import os
 import struct
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
+from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
@@ -205,7 +207,8 @@ async def test_a_group_that_migrates_says_so_in_both_chats(api: TelegramApi) -> 
 
 
 def test_it_is_a_program_that_people_can_be_played_with() -> None:
-    program = Popen([sys.executable, "-m", "fakes.telegram_api", "--port", "0"], stdout=PIPE, text=True)
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    program = Popen([sys.executable, "-m", "fakes.telegram_api", "--port", "0"], stdout=PIPE, text=True, env=env)
     try:
         assert program.stdout is not None
         url, token = program.stdout.readline().split()

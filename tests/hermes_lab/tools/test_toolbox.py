@@ -168,6 +168,7 @@ async def test_toolsets_may_be_made_of_others_and_of_tools(context: ToolContext)
 
 REFUSING = {
     "clarify": "decide alone",
+    "cronjob": "no jobs can be scheduled here",
     "delegate_task": "no child agents",
     "memory": "no notes",
     "send_message": "no chat to send to",
@@ -182,6 +183,7 @@ REFUSING = {
 """The tools that need more than a sandbox, and what they say where it is not there."""
 EXAMPLES: dict[str, dict[str, Any]] = {
     "clarify": {"question": "Which?"},
+    "cronjob": {"action": "list"},
     "delegate_task": {"goal": "Count."},
     "memory": {"action": "add", "target": "user", "content": "x"},
     "send_message": {"text": "x"},
@@ -195,7 +197,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 
 async def test_a_tool_that_can_only_refuse_is_not_offered(context: ToolContext) -> None:
-    everything = ("core", "web", "messages")
+    everything = ("core", "web", "messages", "cron")
     offered = names(Toolbox(everything, context))
     assert set(names(Toolbox(everything, context, profile="compact"))) - set(offered) == set(REFUSING)
     for name, tool in known_tools().items():
@@ -204,7 +206,7 @@ async def test_a_tool_that_can_only_refuse_is_not_offered(context: ToolContext) 
 
 @pytest.mark.parametrize("name", REFUSING)
 async def test_a_tool_that_is_not_offered_still_says_why_it_refuses(context: ToolContext, name: str) -> None:
-    toolbox = Toolbox(("core", "web", "messages"), context)
+    toolbox = Toolbox(("core", "web", "messages", "cron"), context)
     assert REFUSING[name] in (await run(toolbox, name, **EXAMPLES.get(name, {})))["error"]
     assert REFUSING[name] not in (await run(toolbox.allow(["todo"]), name, **EXAMPLES.get(name, {})))["error"]
 
