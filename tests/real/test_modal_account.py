@@ -16,7 +16,7 @@ async def test_a_container_at_modal_isolates_and_keeps_its_files() -> None:
     try:
         check_account()
     except ConfigError as error:
-        pytest.skip(str(error))
+        pytest.skip(f"optional: {error}")
     config, data = SandboxConfig(backend="modal"), os.urandom(3_000_000)
     await probe(config)
     async with open_sandbox(config) as sandbox:
