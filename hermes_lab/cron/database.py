@@ -39,7 +39,7 @@ def opened(home: Path) -> AbstractContextManager[sqlite3.Connection]:
 
 
 def written(moment: datetime) -> str:
-    """A time as it stands in the database: ISO 8601 in UTC with milliseconds, so that later ones sort later."""
+    """A time as it is stored: ISO 8601 in UTC with milliseconds, so that the text sorts by time."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -33,7 +33,7 @@ _SECOND = timedelta(seconds=1)
 _STEP = timedelta(hours=12)
 """No zone changes its clock twice in this time."""
 COUNTED = 1_000
-"""Of slots that have passed, at most so many are counted."""
+"""Maximum number of passed slots that are counted."""
 _LOOKBACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=40), timedelta(days=800))
 _FORMS = (
     "write five cron fields such as '0 9 * * mon-fri', @hourly, @daily, @weekly, @monthly, @yearly, 'every 2h', "

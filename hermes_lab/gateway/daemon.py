@@ -153,11 +153,9 @@ class Gateway:
 
     async def _deliver(self, name: str, target: str, text: str, files: Sequence[Path]) -> None:
         """See `hermes_lab.cron.deliver.Deliver`."""
-        place = SessionKey.parse(target) if ":" in target else self._shared.home_chat
+        place = _chat(target, "deliver", self._platforms) if ":" in target else self._shared.home_chat
         if place is None or (":" not in target and place.platform != target):
             raise ConfigError(f"gateway.home is no chat of {target}: set it, or deliver to the key of a chat")
-        if place.platform == "http":
-            raise ConfigError("http has no chats to write to; deliver to a file or to another platform")
         await self.post(name, place, text, files)
 
     async def _tick(self) -> None:

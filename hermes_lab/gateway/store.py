@@ -276,7 +276,7 @@ class GatewayStore:
             return found[0] if found else ""
 
     def set_fact(self, name: str, value: str, days: float | None = None) -> None:
-        """Stores a value under a name, for at least so many days; None: for ever."""
+        """Stores a value under a name. It is kept for at least `days`; None: for ever."""
         until = None if days is None else time.time() + days * 86_400
         with self._write() as db:
             db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", (name, value, until))

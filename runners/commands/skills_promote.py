@@ -1,6 +1,7 @@
 """`skills promote`: makes skills live that the agent proposed, once they have been measured."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -136,6 +137,7 @@ def _measured(run: Path, chosen: Mapping[str, Skill]) -> dict[str, _Found]:
     """Raises `ConfigError` if the folder is no uplift run."""
     from hermes_lab.analysis.data.load import load_episodes
     from hermes_lab.analysis.data.runs import open_runs
+    from hermes_lab.analysis.skill_effects.funnel import read_seen
     from hermes_lab.analysis.skill_effects.uplift import uplifts
 
     (opened,) = open_runs(run)
@@ -148,15 +150,17 @@ def _measured(run: Path, chosen: Mapping[str, Skill]) -> dict[str, _Found]:
     by_skill: dict[str, list[Uplift]] = {}
     for each in uplifts(load_episodes(run)):
         by_skill.setdefault(each.skill, []).append(each)
-    other = _other_texts(run, chosen)
-    return {name: _Found(False, _CHANGED) if name in other else _judged(by_skill.get(name, [])) for name in chosen}
+    with_all = [each for each in read_seen(run) if each.lane.startswith(WHOLE)]
+    loaded = Counter(name for each in with_all for name in set(each.skills.loaded))
+    other = _other_texts(run, {each.skills.snapshot for each in with_all}, chosen)
+    return {
+        name: _Found(False, _CHANGED) if name in other else _judged(by_skill.get(name, []), loaded[name])
+        for name in chosen
+    }
 
 
-def _other_texts(run: Path, chosen: Mapping[str, Skill]) -> set[str]:
-    """The proposals of which the run had another text."""
-    from hermes_lab.analysis.skill_effects.funnel import read_seen
-
-    snapshots = {each.skills.snapshot for each in read_seen(run) if each.lane.startswith(WHOLE)}
+def _other_texts(run: Path, snapshots: Iterable[str], chosen: Mapping[str, Skill]) -> set[str]:
+    """The proposals of which the run had another text in one of its libraries."""
     libraries = [load_snapshot(run / "skills" / snapshot).skills for snapshot in snapshots]
     return {
         name
@@ -165,12 +169,16 @@ def _other_texts(run: Path, chosen: Mapping[str, Skill]) -> set[str]:
     }
 
 
-def _judged(found: "list[Uplift]") -> _Found:
-    """May go live: in no world the tasks solved with it are fewer than those solved without it."""
+def _judged(found: "list[Uplift]", loaded: int) -> _Found:
+    """May go live: in no world the tasks solved with it are fewer than those solved without it. A skill that no task
+    loaded makes no difference, which says nothing about it."""
     if not found:
         return _Found(False, "not measured: no task listed it")
+    if not loaded:
+        return _Found(False, "not measured: no task loaded it")
     worst = min(found, key=lambda each: each.difference)
     low, high = (f"{100 * end:+.0f}" for end in worst.interval)
     where = f" in the worst of {len(found)} worlds" if len(found) > 1 else ""
     why = f"{100 * worst.difference:+.0f} points ({low} to {high}) over {counted(worst.pairs, 'pair')}{where}"
+    why += f", loaded in {counted(loaded, 'task')}"
     return _Found(worst.difference >= 0, why)

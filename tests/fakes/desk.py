@@ -44,7 +44,7 @@ class Desk:
         return found
 
     async def verdicts(self, count: int) -> list[Judged]:
-        """The verdicts, once there are so many."""
+        """Waits for that many verdicts, and returns them."""
         with anyio.fail_after(60):
             while len(found := [each for each in self.events if isinstance(each, Judged)]) < count:  # noqa: ASYNC110
                 await anyio.sleep(0.02)

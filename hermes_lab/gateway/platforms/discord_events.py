@@ -101,12 +101,12 @@ class Reader:
         return text
 
     def _named(self, text: str, names: Mapping[str, str]) -> str:
-        """The text with names in place of ids."""
+        """The text with ids replaced by names."""
         return _MENTION.sub(lambda found: f"@{'role' if found[1] == '&' else names.get(found[2], 'someone')}", text)
 
 
 def bot_roles(guild: Json, me: str) -> Iterator[str]:
-    """The roles of a guild that Discord made for the bot: people pick them in place of the bot itself."""
+    """The roles of a guild that Discord made for the bot: people may mention them instead of the bot."""
     return (role["id"] for role in guild.get("roles", ()) if (role.get("tags") or {}).get("bot_id") == me)
 
 

@@ -18,7 +18,7 @@ _COMMAND = re.compile(r"!([A-Za-z][\w-]*)(?=\s|$)")
 class Reader:
     """Reads what arrives for the bot with that user id and name.
 
-    `commands` are the names that may be written with a `!` in place of the slash. `named` finds a user's name; "" if
+    `commands` are the names that may be written with a `!` instead of the slash. `named` finds a user's name; "" if
     it is not known.
     """
 

@@ -180,7 +180,7 @@ class _Said(NamedTuple):
 
 
 def _index(text: str, units: int) -> int:
-    """The index of the character before which there are so many UTF-16 units."""
+    """Converts an offset in UTF-16 units to the index of a character."""
     return len(text.encode("utf-16-le", "surrogatepass")[: 2 * units].decode("utf-16-le", "replace"))
 
 
