@@ -102,6 +102,12 @@ while read -r how number; do
   set +m # so that a command that was stopped has not ended; `wait -f` says so too, but at times spins for ever
   wait "$job" # or until SIGUSR1
   status=$?
+  # One that was stopped before `set +m` has not ended either. A pipe that stays open is a builtin way to sleep.
+  while ((status >= 147 && status <= 150)) && kill -0 "$job"; do
+    read -r -t 0.05 <> <(:)
+    wait "$job"
+    status=$?
+  done
   job=
   [[ $how == alone ]] && kill -CONT -1
   count_ooms

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fakes.episodes import write_run as write_log
-from synthetic_episodes import make_episode
+from synthetic_episodes import WriteRun, make_episode
 
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.config.schema import RunConfig
@@ -17,7 +17,6 @@ from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json
 from hermes_lab.types import Episode
 
-WriteRun = Callable[..., Path]
 SimulateRun = Callable[..., pd.DataFrame]
 
 

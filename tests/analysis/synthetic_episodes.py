@@ -1,5 +1,7 @@
 """Episodes made up for tests: real records with chosen outcomes."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,6 +11,9 @@ from hermes_lab.analysis.skill_effects.treatment import GIVEN
 from hermes_lab.types import Episode, MemoryUse, MemoryWrite, ModelIdentity, TaskInfo, Trajectory, Usage, Verdict
 
 NOTE = MemoryWrite("add", "memory", "review", "", "model-a", "", "after", "Check the totals.")
+
+WriteRun = Callable[..., Path]
+"""Writes episodes as a run folder: the fixture `write_run`."""
 
 
 def make_episode(

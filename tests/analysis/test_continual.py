@@ -4,11 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from conftest import WriteRun
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from synthetic_episodes import make_episode
+from synthetic_episodes import WriteRun, make_episode
 
 from hermes_lab.analysis.comparison.continual import Transfer, measures, transfer, transfers
 from hermes_lab.analysis.data.load import load_episodes

@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import WriteRun
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_episodes import make_episode
+from synthetic_episodes import WriteRun, make_episode
 
 from hermes_lab.analysis.comparison.course import course, growth
 from hermes_lab.analysis.comparison.drift import recovery_from_drift

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import WriteRun
-from synthetic_episodes import make_episode
+from synthetic_episodes import WriteRun, make_episode
 
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.skill_effects.uplift import uplift_sentence, uplifts

@@ -3,10 +3,10 @@
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import fakes
 import pytest
+from backend_fixture import Backend
 from docker_fixture import needed_config
 from fakes import processes
 from fakes.daytona import FakeDaytona
@@ -14,21 +14,7 @@ from fakes.sshd import Sshd, running_sshd
 from modal_fixture import modal, modal_double, modal_service  # noqa: F401
 
 from hermes_lab.config.sandboxes import SandboxConfig
-from hermes_lab.protocols import Sandbox
-from hermes_lab.sandbox import open_sandbox
 from hermes_lab.sandbox.bubblewrap import BubblewrapSandbox
-from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
-
-
-class Backend(NamedTuple):
-    """One way to isolate, as configured for this machine."""
-
-    name: str
-    config: SandboxConfig
-
-    def open(self, extras: Extras = NOTHING_MORE, **limits: int) -> Sandbox:
-        """A sandbox with these limits in place of the usual ones."""
-        return open_sandbox(self.config.model_copy(update=limits), extras)
 
 
 @pytest.fixture(scope="session")

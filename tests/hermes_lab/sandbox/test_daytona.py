@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from conftest import Backend
+from backend_fixture import Backend
 from fakes import processes
 from fakes.daytona import FakeDaytona
 from test_beside import (  # noqa: F401

@@ -1,7 +1,7 @@
 """The contract of sandboxes, kept in containers of a test double of Modal: tests of every backend, on this one."""
 
 import pytest
-from conftest import Backend
+from backend_fixture import Backend
 from test_beside import (  # noqa: F401
     test_a_fresh_command_stops_the_background_of_its_own_sandbox_alone,
     test_files_are_shared_and_directory_and_variables_are_not,

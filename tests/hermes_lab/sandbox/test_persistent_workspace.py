@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from conftest import Backend
+from backend_fixture import Backend
 
 from hermes_lab.config.home_file import load_home_config
 from hermes_lab.config.sandboxes import SandboxConfig
