@@ -122,6 +122,7 @@ simulations: setup ## how often tests and intervals err, by simulation (takes ho
 	$(BIN)/python tests/simulations/rate_coverage.py
 	$(BIN)/python tests/simulations/coverage.py
 	$(BIN)/python tests/simulations/peeking.py
+	$(BIN)/python tests/simulations/crossed.py
 	$(BIN)/python tests/real/comparison_tables.py 400
 	SIMULATIONS=1000 $(BIN)/pytest tests/real/test_curve_coverage.py -s
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 
 from hermes_lab.analysis.comparison.compare import compare_frames
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, RUN_PLACE, parts
+from hermes_lab.analysis.comparison.trainings import Trainings, over_trainings
 from hermes_lab.analysis.comparison.verdict import Verdict, of_report, verdict, with_causes
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.fitting.fit import fit_series
@@ -28,7 +30,8 @@ class Finding:
 
     `rates` are success rates at the first submission by variant and arm, measured at `when` ("" without held-out
     tasks). `verdicts` are by variant, and by `before -> after` if two are compared. `curves` are of arm `on`, by
-    variant, for groups of parts with enough lanes.
+    variant, for groups of parts with enough lanes. `trainings` are the effects over variants that are trainings of one
+    lock, for groups.
     """
 
     name: str
@@ -36,13 +39,16 @@ class Finding:
     rates: Mapping[str, Mapping[str, Rate]]
     verdicts: Mapping[str, Verdict]
     curves: Mapping[str, Fit] = field(default_factory=dict)
+    trainings: Mapping[str, Trainings] = field(default_factory=dict)
 
     def report(self) -> dict[str, Any]:
         """For JSON."""
         rates = {variant: {arm: rate.report() for arm, rate in of.items()} for variant, of in self.rates.items()}
         verdicts = {name: verdict.report() for name, verdict in self.verdicts.items()}
         curves = {variant: {"sentence": fit.sentence()} | fit.report() for variant, fit in self.curves.items()}
-        return {"name": self.name, "when": self.when, "rates": rates, "verdicts": verdicts, "curves": curves}
+        trainings = {name: each.report() for name, each in self.trainings.items()}
+        found = {"name": self.name, "when": self.when, "rates": rates, "verdicts": verdicts, "curves": curves}
+        return found | ({"trainings": trainings} if trainings else {})
 
 
 @dataclass(frozen=True)
@@ -93,19 +99,31 @@ def part_finding(name: str, runs: Mapping[str, Path], compare: tuple[str, str] |
 
 
 def group_finding(
-    name: str, runs: Mapping[str, Iterable[tuple[str, Path]]], compare: tuple[str, str] | None = None
+    name: str,
+    runs: Mapping[str, Iterable[tuple[str, Path]]],
+    compare: tuple[str, str] | None = None,
+    trainings: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> Finding:
     """The finding of several parts together, given by variant the name and the run of each part.
 
     Each world of a part is a unit, so the result generalises to further worlds of these parts. An arm that a part
-    lacks is compared without that part.
+    lacks is compared without that part. `trainings` are variants by adapters from the same lock with other seeds.
     """
     frames = {variant: pool(variant, of_parts) for variant, of_parts in runs.items()}
     verdicts = {variant: _of_skills(frame, variant) for variant, frame in frames.items()}
     if compare:
         verdicts[" -> ".join(compare)] = _of_weights(frames, compare)
     when, rates = _rates(frames)
-    return Finding(name, when, rates, verdicts, _curves(frames))
+    unmeasured = {
+        variant: verdicts[variant].sentence.removeprefix("not measured: ")
+        for variant in frames
+        if verdicts[variant].difference is None
+    }
+    over = {
+        each: over_trainings({variant: frames[variant] for variant in variants}, unmeasured)
+        for each, variants in trainings.items()
+    }
+    return Finding(name, when, rates, verdicts, _curves(frames), over)
 
 
 def pool(name: str, runs: Iterable[tuple[str, Path]]) -> pd.DataFrame:

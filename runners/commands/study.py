@@ -168,7 +168,8 @@ def _of_groups(study: Study) -> Iterator[dict[str, Any]]:
         compare = study.compare if study.compare and runs.keys() >= set(study.compare) else None
         if runs:
             parts = tuple(dict.fromkeys(part for of_variant in runs.values() for part, _ in of_variant))
-            yield {"parts": parts} | group_finding(group, runs, compare).report()
+            trainings = {name: variants for name, variants in study.trainings.items() if runs.keys() >= set(variants)}
+            yield {"parts": parts} | group_finding(group, runs, compare, trainings).report()
 
 
 def _costs(study: Study) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -197,6 +198,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
     for name, verdict in answer["verdicts"].items():
         yield f"  {name}: {verdict['sentence']}"
         yield from (f"    {cause}" for cause in verdict["causes"])
+    for name, over in answer.get("trainings", {}).items():
+        yield f"  {name}: {over['sentence']}"
     for variant, curve in answer["curves"].items():
         yield f"  {variant}, on: {curve['sentence']}"
     if "report" in answer:

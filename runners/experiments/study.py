@@ -32,6 +32,9 @@ class StudyConfig(Section):
     """Two variants, `[before, after]`, to compare in each part."""
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Parts to also analyse together: names and their parts. Each world of each part counts as one unit."""
+    trainings: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Variants by adapters that were trained from one lock with other seeds: names and their variants. In each group
+    their effect is also given over all of them, with what varies between trainings in its interval."""
 
     @field_validator("parts", "variants")
     @classmethod
@@ -52,6 +55,14 @@ class StudyConfig(Section):
             for part in parts:
                 if part not in self.parts:
                     raise ValueError(f"groups.{group}: no part {part!r}; choose from {', '.join(self.parts)}")
+        for training, variants in self.trainings.items():
+            for name in variants:
+                if name not in self.variants:
+                    raise ValueError(
+                        f"trainings.{training}: no variant {name!r}; choose from {', '.join(self.variants)}"
+                    )
+            if len(set(variants)) < 2:
+                raise ValueError(f"trainings.{training}: give at least two different variants")
         return self
 
 
@@ -71,6 +82,7 @@ class Study(NamedTuple):
     runs: list[Run]
     compare: tuple[str, str] | None
     groups: dict[str, tuple[str, ...]]
+    trainings: dict[str, tuple[str, ...]]
 
     def parts(self) -> Iterator[tuple[str, list[Run]]]:
         """The runs of each part, in the order of the variants."""
@@ -96,7 +108,7 @@ def read_study(file: Path, overrides: list[str], environment: Mapping[str, str] 
     own = [source for source in overrides if "=" in source and re.split(r"[.=]", source)[0] in StudyConfig.model_fields]
     config = load_section(StudyConfig, [str(file), *own])
     of_every = [source for source in overrides if source not in own]
-    folder, variants, compare = Path(config.out), config.variants, config.compare
+    folder, variants, compare, trainings = Path(config.out), config.variants, config.compare, config.trainings
     endpoint: tuple[str, ...] = ()
     url, name = environment.get(MODEL_URL, ""), environment.get(MODEL_NAME, "")
     if bool(url) != bool(name):
@@ -107,10 +119,10 @@ def read_study(file: Path, overrides: list[str], environment: Mapping[str, str] 
         folder = folder.with_name(f"{folder.name}-{plain}")
         served = ("model.provider=openai", f"model.base_url={url}", f"model.name={name}")
         endpoint = (*served, "model.adapter=", "model.merge=false")
-        variants, compare = {plain: ()}, None
+        variants, compare, trainings = {plain: ()}, None, {}
     runs = [
         Run(part, variant, folder / part / variant, [*config.shared, *sources, *more, *of_every, *endpoint])
         for part, sources in config.parts.items()
         for variant, more in variants.items()
     ]
-    return Study(folder, runs, compare, config.groups)
+    return Study(folder, runs, compare, config.groups, trainings)

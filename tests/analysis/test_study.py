@@ -115,3 +115,44 @@ def test_the_cost_counts_reviews_and_only_time_in_which_something_ran(write_run:
     assert (cost.episodes, cost.prompt_tokens, cost.completion_tokens) == (5, 50 + 100, 25 + 7)
     # 0-3 s, and 60-67 s; in the other run 2 s.
     assert cost.hours == pytest.approx((3 + 7 + 2) / 3600)
+
+
+def trained(write_run: WriteRun, *solved: int, worlds: int = 4) -> dict[str, list[tuple[str, Path]]]:
+    """A run by each training, whose arm `on` solves so many of four held-out tasks; in the last world one less."""
+    runs = {}
+    for number, each in enumerate(solved):
+        on = lanes_of("on", each, worlds=worlds - 1) + [
+            episode
+            for episode in lanes_of("on", max(each - 1, 0), worlds=worlds)
+            if episode.lane.endswith(f"w{worlds - 1}")
+        ]
+        runs[f"seed-{number}"] = [("part", write_run([*lanes_of("off", 0, worlds=worlds), *on], f"seed-{number}"))]
+    return runs
+
+
+def test_the_effect_over_trainings_has_what_varies_between_them_in_its_interval(write_run: WriteRun) -> None:
+    names = [f"seed-{number}" for number in range(3)]
+    alike = group_finding("g", trained(write_run, 3, 3, 3), None, {"all": names}).trainings["all"]
+    apart = group_finding("g", trained(write_run, 2, 3, 4), None, {"all": names}).trainings["all"]
+    assert alike.over
+    assert apart.over
+    assert alike.over.mean == apart.over.mean == pytest.approx((3 * 3 + 2) / 16)
+    assert dict(apart.effects) == pytest.approx(dict(zip(names, (7 / 16, 11 / 16, 15 / 16), strict=True)))
+    assert apart.over.interval.width > 2 * alike.over.interval.width
+    assert apart.over.between_rows == pytest.approx(0.25)
+    assert "over 3 trainings: +69 points" in apart.sentence()
+    assert "by training +44, +69, +94" in apart.sentence()
+
+
+def test_the_effect_over_trainings_takes_the_worlds_that_all_have(write_run: WriteRun) -> None:
+    runs = {"a": trained(write_run, 3, worlds=5)["seed-0"], "b": trained(write_run, 3, 2)["seed-1"]}
+    found = group_finding("g", runs, None, {"all": ["a", "b"]}).trainings["all"]
+    assert (found.worlds, found.left_out) == (4, 1)
+    assert "1 worlds that not all have are left out" in found.sentence()
+
+
+def test_a_training_that_never_learned_is_not_averaged(write_run: WriteRun) -> None:
+    runs = trained(write_run, 3, 3) | {"bare": [("part", write_run(lanes_of("off", 1), "bare"))]}
+    found = group_finding("g", runs, None, {"all": list(runs)}).trainings["all"]
+    assert found.over is None
+    assert found.sentence().startswith("Skills, over trainings: not measured: bare: ")

@@ -35,6 +35,7 @@ def write_study(folder: Path) -> Path:
         "variants: {forgetful: [model.options.capture=0.0], attentive: []}\n"
         "compare: [forgetful, attentive]\n"
         "groups: {both wordings: [near, varied]}\n"
+        "trainings: {both learners: [forgetful, attentive]}\n"
     )
     return file
 
@@ -109,6 +110,9 @@ def test_a_study_is_run_gone_on_with_and_answered(finished: Finished) -> None:
             assert f"{rate['count']}/{WANTED} = " in again.stdout
     assert "both wordings (near, varied): solved at the first submission\n" in again.stdout
     assert f"in {2 * 3} worlds" in together["verdicts"]["attentive"]["sentence"]
+    sentence = together["trainings"]["both learners"]["sentence"]
+    assert sentence.startswith("Skills, over trainings: not measured: forgetful: `on` never learned")
+    assert f"  both learners: {sentence}\n" in again.stdout
 
 
 def test_a_study_that_was_begun_with_paths_of_the_working_directory_goes_on(
@@ -217,13 +221,17 @@ def test_an_endpoint_of_the_environment_is_the_only_variant_in_a_folder_of_its_o
             "parts: {near: []}\nextra: 1",
             r"study.yaml:4: extra: unknown field; valid fields: out, shared, parts, variants",
         ),
+        ("trainings: {all: [attentive]}", r"trainings.all: give at least two different variants"),
+        ("trainings: {all: [attentive, other]}", r"trainings.all: no variant 'other'; choose from forgetful, attentive"),
         ("parts: {far: []}", r"groups.both wordings: no part 'near'; choose from far"),
         ("part: {near: []}", r"parts: is required \(also invalid: part\)"),
     ],
 )
 def test_a_file_that_is_none_is_told_by_line(study: Path, change: str, error: str) -> None:
     lines = study.read_text().splitlines()
-    lines[2] = change
+    field = change.partition(":")[0]
+    (*_, place) = [2, *(n for n, line in enumerate(lines) if line.startswith(f"{field}:"))]
+    lines[place] = change
     study.write_text("\n".join(lines))
     with pytest.raises(ConfigError, match=error):
         read_study(study, [], {})
