@@ -31,7 +31,7 @@ RUN_FIELDS = {
 }
 """Fields of a GRPO rollout run that the lock sets: the run's field and the locked field."""
 
-Positive = Annotated[int, Field(gt=0)]
+Positive = Annotated[int, Field(gt=0, le=10_000_000)]
 
 
 class GrpoLock(Section):
@@ -100,7 +100,7 @@ class LockedConfig(Section):
     """PEFT's target_modules; `all-linear` is every linear layer except the head."""
     save_checkpoint_interval: Annotated[Positive, Unit("steps")]
     """Steps between checkpoints; a killed training resumes from the last one."""
-    seed: int
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
     """Seed of the adapter's initial weights and the order of rows."""
     use_wandb: bool
     """Also log to Weights & Biases, in addition to the JSON Lines."""
