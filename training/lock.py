@@ -17,6 +17,7 @@ from hermes_lab.config.sources import load_section
 from hermes_lab.config.units import Unit
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import LOCK_KEY, LOCKED_KEY, values_digest
+from hermes_lab.models.lora_files import SERVED_RANKS
 from hermes_lab.records import write_atomic
 
 HOW_TO_CHANGE = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
@@ -92,8 +93,8 @@ class LockedConfig(Section):
     """Optimiser steps."""
     batch_size: Positive
     """Rows per optimiser step."""
-    lora_rank: Positive
-    """LoRA rank r (arXiv:2106.09685)."""
+    lora_rank: Annotated[int, Field(gt=0, le=SERVED_RANKS[-1])]
+    """LoRA rank r (arXiv:2106.09685). vLLM serves none above 512."""
     lora_alpha: Positive
     """LoRA alpha; the update is scaled by alpha / r."""
     lora_target: str

@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 from platformdirs import user_cache_dir
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.models.lora_files import check_lora
 
 Say = Callable[[str], None]
 """Prints a line of progress."""
@@ -34,6 +36,8 @@ _TOKENIZER = (
     *("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "vocab.txt", "merges.txt", "chat_template.json", "chat_template.jinja"),
 )
+_CODE = ("auto_map", "trust_remote_code", "custom_pipelines")
+"""Fields of config.json, tokenizer_config.json and the like that make transformers load code."""
 _read_here: dict[str, str] = {}
 """Digests computed by this process, which take precedence over cached ones."""
 
@@ -50,10 +54,14 @@ def cache_dir() -> Path:
 def resolve(name: str, say: Say = silent) -> Path:
     """The Hugging Face folder of `packaged`, a folder, or a hub id, downloaded and converted if needed.
 
-    Raises `ConfigError` if the model does not exist or cannot be fetched.
+    Raises `ConfigError` if the model does not exist, cannot be fetched, or needs code that came with it.
     """
-    if name == PACKAGED:
-        return _packaged(say)
+    folder = _packaged(say) if name == PACKAGED else _named(name, say)
+    _refuse_code(folder)
+    return folder
+
+
+def _named(name: str, say: Say) -> Path:
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -62,6 +70,24 @@ def resolve(name: str, say: Say = silent) -> Path:
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
         raise ConfigError(f"model.name: no folder {name!r}; give a folder, a hub id `owner/name`, or `{PACKAGED}`")
     return _snapshot(name, say)
+
+
+def _refuse_code(folder: Path) -> None:
+    """Raises `ConfigError` if a model's or a tokenizer's files name code to load with them."""
+    for path in sorted(folder.glob("*.json")):
+        if path.name.endswith(".index.json") or path.name in ("tokenizer.json", "vocab.json"):
+            continue  # large, and without such a field
+        try:
+            content = json.loads(path.read_bytes())
+        except (ValueError, RecursionError):
+            continue  # told by its reader
+        field = next((f for f in _CODE if isinstance(content, dict) and content.get(f)), "")
+        if field:
+            raise ConfigError(
+                f"{path}: {field} names Python code in the model's folder, which Hermes Lab never runs: it would run "
+                "with your rights, and no digest covers it; give a model that transformers knows by itself, or remove "
+                "the field if it does"
+            )
 
 
 def digest(folder: Path) -> str:
@@ -136,6 +162,7 @@ def packaged_folder() -> Path:
 
 def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) -> Path:
     """The folder of `base` with a LoRA adapter merged into it; created on first use and cached."""
+    check_lora(adapter, base)  # also of one that an earlier version has merged
     folder = cache_dir() / "merged" / f"{digest(base)[:12]}-{adapter_digest[:12]}"
     if folder.is_dir():
         return folder
@@ -144,7 +171,11 @@ def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) ->
 
 
 def merge_into(folder: Path, base: Path, adapter: Path, say: Say = silent) -> None:
-    """Creates `folder` atomically: the weights of `base` with a LoRA adapter merged into them."""
+    """Creates `folder` atomically: the weights of `base` with a LoRA adapter merged into them.
+
+    Raises `ConfigError` if the adapter's tensors do not fit the base model.
+    """
+    check_lora(adapter, base)
     folder.parent.mkdir(parents=True, exist_ok=True)
     say(f"merging {adapter.name} into the weights")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:
