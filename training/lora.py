@@ -53,7 +53,10 @@ def library_versions() -> dict[str, str]:
 
 
 def find_parent(config: Training, locked: LockedConfig) -> Path | None:
-    """The adapter to start from, if any. Raises `ConfigError` if its shape or base is not the locked one."""
+    """The adapter to start from, if any.
+
+    Raises `ConfigError` if its shape, base or tokenizer is not the locked one.
+    """
     if not config.parent:
         return None
     folder = find_adapter(config.parent, Path(config.adapters))
@@ -70,6 +73,13 @@ def find_parent(config: Training, locked: LockedConfig) -> Path | None:
         raise ConfigError(
             f"train.parent: {folder} was trained on weights of sha256 {card.base_digest[:12]}, but base_model "
             f"{locked.base_model!r} is {found[:12]} here; parent and lock must have the same base"
+        )
+    tokenizer = weights.resolve(locked.tokenizer)
+    if card.tokenizer_digest and (found := weights.tokenizer_digest(tokenizer)) != card.tokenizer_digest:
+        raise ConfigError(
+            f"train.parent: {folder} was trained with a tokenizer and chat template of sha256 "
+            f"{card.tokenizer_digest[:12]}, but tokenizer {locked.tokenizer!r} is {found[:12]} here; parent and lock "
+            "must have the same tokenizer"
         )
     check_lora(folder, base)
     return folder

@@ -3,7 +3,6 @@
 import fcntl
 import hashlib
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ from platformdirs import user_cache_dir
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.lora_files import check_lora
+from hermes_lab.models.model_code import refuse_code
 
 Say = Callable[[str], None]
 """Prints a line of progress."""
@@ -30,14 +30,14 @@ _GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 _PACKAGED_FOLDER = "SmolLM2-135M-Instruct-v1"
 PACKAGED_DIGEST = "16d12dc7ea1922f10b7c91706269e6b5b8ad79183230117819f9c7309bcfb9c1"
 """The digest of the converted `packaged` weights; training accepts no others under that name."""
+PACKAGED_FILES_DIGEST = "33d4c62b38d67739c0c6b914fa6dc81f0da8b40ab3a5fecc294112d698099710"
+"""The digest of its config.json, tokenizer and chat template, as transformers 5.17.0 writes them."""
 _CONVERTERS = ("gguf", "torch", "transformers", "trl")
 _WEIGHTS = (".safetensors", ".bin")
 _TOKENIZER = (
     *("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "vocab.txt", "merges.txt", "chat_template.json", "chat_template.jinja"),
 )
-_CODE = ("auto_map", "trust_remote_code", "custom_pipelines")
-"""Fields of config.json, tokenizer_config.json and the like that make transformers load code."""
 _read_here: dict[str, str] = {}
 """Digests computed by this process, which take precedence over cached ones."""
 
@@ -57,7 +57,7 @@ def resolve(name: str, say: Say = silent) -> Path:
     Raises `ConfigError` if the model does not exist, cannot be fetched, or needs code that came with it.
     """
     folder = _packaged(say) if name == PACKAGED else _named(name, say)
-    _refuse_code(folder)
+    refuse_code(folder)
     return folder
 
 
@@ -70,24 +70,6 @@ def _named(name: str, say: Say) -> Path:
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
         raise ConfigError(f"model.name: no folder {name!r}; give a folder, a hub id `owner/name`, or `{PACKAGED}`")
     return _snapshot(name, say)
-
-
-def _refuse_code(folder: Path) -> None:
-    """Raises `ConfigError` if a model's or a tokenizer's files name code to load with them."""
-    for path in sorted(folder.glob("*.json")):
-        if path.name.endswith(".index.json") or path.name in ("tokenizer.json", "vocab.json"):
-            continue  # large, and without such a field
-        try:
-            content = json.loads(path.read_bytes())
-        except (ValueError, RecursionError):
-            continue  # told by its reader
-        field = next((f for f in _CODE if isinstance(content, dict) and content.get(f)), "")
-        if field:
-            raise ConfigError(
-                f"{path}: {field} names Python code in the model's folder, which Hermes Lab never runs: it would run "
-                "with your rights, and no digest covers it; give a model that transformers knows by itself, or remove "
-                "the field if it does"
-            )
 
 
 def digest(folder: Path) -> str:
@@ -131,6 +113,57 @@ def tokenizer_digest(folder: Path) -> str:
         raise ConfigError(f"{folder} contains no tokenizer ({', '.join(_TOKENIZER[:3])})")
     more = sorted((folder / "additional_chat_templates").glob("*.jinja"))
     return sha256_files([*files, *more])
+
+
+def model_digest(folder: Path) -> str:
+    """sha256 over a model's weights and its config.json, which says how they are computed with."""
+    return hashlib.sha256(f"{digest(folder)} {_sha256(folder / 'config.json')}".encode()).hexdigest()
+
+
+def on_this_machine(name: str) -> Path | None:
+    """The folder of a model or tokenizer if it is here without a download or a conversion, else None."""
+    if name == PACKAGED:
+        return folder if (folder := packaged_folder()).is_dir() else None
+    if (folder := Path(name).expanduser()).is_dir():
+        return folder.resolve()
+    if name.count("/") != 1:
+        return None
+    try:
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(name, local_files_only=True))
+    except (ModuleNotFoundError, OSError, ValueError):
+        return None
+
+
+def check_packaged_files() -> None:
+    """Raises `ConfigError` if the `packaged` model's config.json, tokenizer or chat template was edited.
+
+    They are compared with those of the versions that we test with, and with what the conversion wrote here, since other
+    versions of transformers write other files.
+    """
+    folder, record = packaged_folder(), _record_of_files()
+    found = _files_digest(folder)
+    if found != PACKAGED_FILES_DIGEST and not (record.is_file() and record.read_text() == found):
+        raise ConfigError(
+            f"lock: base_model and tokenizer {PACKAGED!r}: config.json, the tokenizer or the chat template in {folder} "
+            "was edited; delete that folder to convert it again"
+        )
+
+
+def _files_digest(folder: Path) -> str:
+    names = sorted(("config.json", *_TOKENIZER))
+    return sha256_files([folder / name for name in names if (folder / name).is_file()])
+
+
+def _record_of_files() -> Path:
+    """The file with the digest of what the conversion wrote beside the weights."""
+    return packaged_folder().with_suffix(".files")
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether a folder holds a model with weights."""
+    return (folder / "config.json").is_file() and any(path.suffix in _WEIGHTS for path in folder.iterdir())
 
 
 def _weight_files(folder: Path) -> tuple[list[Path], str]:
@@ -212,6 +245,7 @@ def _make_packaged(folder: Path, say: Say) -> None:
         made = Path(scratch) / folder.name
         convert = [sys.executable, "-m", "hermes_lab.models.convert", str(gguf), str(made)]
         _run(convert, "model.name: the packaged model cannot be converted")
+        _record_of_files().write_text(_files_digest(made))
         made.rename(folder)
     say(f"the packaged model is in {folder}")
 
