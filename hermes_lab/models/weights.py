@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -38,6 +39,11 @@ _TOKENIZER = (
     *("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "vocab.txt", "merges.txt", "chat_template.json", "chat_template.jinja"),
 )
+MERGE_NOTE = "merge.json"
+"""The file in the folder that says which share of the adapter's change bfloat16 keeps, and what was written."""
+ENOUGH_KEPT = 0.9
+"""The share below which the weights are written in float32. The change of a training of a few steps is smaller than
+the distance between neighbouring bfloat16 numbers, and most of it would be rounded away."""
 _read_here: dict[str, str] = {}
 """Digests computed by this process, which take precedence over cached ones."""
 
@@ -196,10 +202,12 @@ def packaged_folder() -> Path:
 def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) -> Path:
     """The folder of `base` with a LoRA adapter merged into it; created on first use and cached."""
     check_lora(adapter, base)  # also of one that an earlier version has merged
-    folder = cache_dir() / "merged" / f"{digest(base)[:12]}-{adapter_digest[:12]}"
+    # The suffix is the version of `merge`.
+    folder = cache_dir() / "merged" / f"{digest(base)[:12]}-{adapter_digest[:12]}-v2"
     if folder.is_dir():
-        return folder
-    merge_into(folder, base, adapter, say)
+        _say_what_is_lost(folder, say)
+    else:
+        merge_into(folder, base, adapter, say)
     return folder
 
 
@@ -217,6 +225,20 @@ def merge_into(folder: Path, base: Path, adapter: Path, say: Say = silent) -> No
         _run([sys.executable, *module], f"model.merge: {adapter} cannot be merged")
         with suppress(OSError):  # another process made the same folder meanwhile
             made.rename(folder)
+    _say_what_is_lost(folder, say)
+
+
+def _say_what_is_lost(folder: Path, say: Say) -> None:
+    """Says which share of the adapter's change a server in bfloat16 would not have, if it is large."""
+    try:
+        note = json.loads((folder / MERGE_NOTE).read_text())
+    except (OSError, ValueError):
+        return
+    if note["kept"] < ENOUGH_KEPT:
+        say(
+            f"{folder}: bfloat16 keeps {note['kept']:.0%} of the adapter's change, so the weights are in float32. A "
+            "server that computes in bfloat16 rounds them again: serve the adapter there without merging"
+        )
 
 
 def _packaged(say: Say) -> Path:

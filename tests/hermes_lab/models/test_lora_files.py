@@ -224,7 +224,7 @@ def test_a_merge_is_refused_even_if_an_earlier_version_has_made_it(
 ) -> None:
     monkeypatch.setenv("HERMES_LAB_CACHE", str(tmp_path / "cache"))
     folder = adapter(tmp_path, renamed("base_model.model.", "base_model.model.language_model."))
-    made = tmp_path / "cache" / "merged" / f"{weights.digest(base)[:12]}-{'0' * 12}"
+    made = tmp_path / "cache" / "merged" / f"{weights.digest(base)[:12]}-{'0' * 12}-v2"
     made.mkdir(parents=True)
     with pytest.raises(ConfigError, match="9 modules do not exist in the base model"):
         weights.merged(base, folder, "0" * 64)
