@@ -215,6 +215,9 @@ def _fields(section: Section, indent: str = "") -> Iterator[str]:
 
 
 def _read(path: Path) -> tuple[LockedConfig, str]:
-    content = load_section(LockFile, [str(path)]).model_dump()
+    try:
+        content = load_section(LockFile, [str(path)]).model_dump()
+    except ConfigError as error:  # a missing field has no line
+        raise ConfigError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     digest = content.pop("digest")
     return LockedConfig(**content), digest
