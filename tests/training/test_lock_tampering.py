@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[Callable[[str], str], str]] = {
     "a control character": (put("seed", "seed: 0\x08"), r"lock.yaml:\d+: holds the control character U\+0008"),
     "a variable": (put("learning_rate", "learning_rate: ${LR}"), "learning_rate: must be a number"),
     "a variable in a name": (put("base_model", "base_model: $HOME/base"), BY_HAND),
-    "code": (put("seed", "seed: !!python/object/apply:os.system ['true']"), "seed.0: could not determine a constructor"),
+    "code": (put("seed", "seed: !!python/object/apply:os.system ['true']"), "seed.0: could not determine"),
     "a number as a text": (put("batch_size", 'batch_size: "8"'), "batch_size: must be an integer"),
     "a number as a switch": (put("batch_size", "batch_size: true"), "batch_size: must be an integer"),
     "a switch as a number": (put("use_wandb", "use_wandb: 0"), "use_wandb: must be true or false"),
