@@ -85,7 +85,7 @@ def _shown(value: Any) -> str:
     return f"[{', '.join(map(_shown, value))}]" if isinstance(value, tuple) else in_yaml(value)
 
 
-def _number(value: float) -> str:
+def _number(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and abs(value) >= 1_000_000 else f"{value:g}"
 
 

@@ -58,7 +58,9 @@ def check_lora(folder: Path, base: Path | None = None) -> None:
 def max_rank(folder: Path) -> int:
     """The largest LoRA rank of an adapter. Raises `ConfigError` if it has none."""
     config = _config(folder)
-    return max([config["r"], *(rank for rank in (config.get("rank_pattern") or {}).values() if isinstance(rank, int))])
+    return max(
+        [int(config["r"]), *(rank for rank in (config.get("rank_pattern") or {}).values() if isinstance(rank, int))]
+    )
 
 
 def server_rank(rank: int) -> int:
