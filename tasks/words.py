@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from hermes_lab.config.yaml_files import repeated_key
+
 T = TypeVar("T")
 Phrases = Mapping[str, tuple[str, ...]]
 """Alternative texts by split."""
@@ -65,4 +67,15 @@ def _template(type_: type, text: Any) -> Template:
 
 @cache
 def _read(path: Path) -> Any:
-    return yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(path.read_bytes())
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if twice := repeated_key(node):
+            raise ValueError(
+                f"{path}:{twice.line}: {twice.key} is set twice, first in line {twice.first}; keep one of the two"
+            )
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()

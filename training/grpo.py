@@ -26,6 +26,7 @@ from hermes_lab.training.grpo_card import check_card_of_round, grpo_card
 from hermes_lab.training.grpo_config import Batch, GrpoConfig, grpo_lock, heldout_batch, training_batch
 from hermes_lab.training.grpo_steps import RoundBatch, take_steps
 from hermes_lab.training.lock import GrpoLock, LockedConfig, load_lock, lock_digest
+from hermes_lab.training.locked_files import check_locked_files
 from hermes_lab.training.lora import Say, find_parent, require_libraries
 from hermes_lab.training.rounds import Check, FinishedRound, Policy, Rounds, RoundTraining
 from hermes_lab.training.select import is_held_out, refusals, task_digest
@@ -108,6 +109,7 @@ def _prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) -
         "name": config.name,
         "adapters": str(Path(config.adapters)),
     }
+    check_locked_files(locked, say)
     parent = find_parent(config, locked)
     base = weights.resolve(locked.base_model, say)
     start = Policy(str(parent), adapter_digest(parent)) if parent else Policy("", locked.base_model)

@@ -11,6 +11,7 @@ from hermes_lab.models.cards import Card, Method
 from hermes_lab.training.adapters import write_card
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.lock import LockedConfig, lock_digest
+from hermes_lab.training.locked_files import check_locked_files
 from hermes_lab.training.lora import Say, find_parent, library_versions, lora_model, save_adapter, train
 from hermes_lab.training.tokens import IGNORED, Row
 from hermes_lab.training.training_run import TrainingRun, unfinished
@@ -48,7 +49,11 @@ class Data(NamedTuple):
 
 
 def check_start(config: TrainConfig, locked: LockedConfig) -> Path | None:
-    """Returns the parent adapter, if any. Raises `ConfigError` if it is missing, or if there is nothing to resume."""
+    """Returns the parent adapter, if any.
+
+    Raises `ConfigError` if it is missing, if there is nothing to resume, or if base model or tokenizer were changed.
+    """
+    check_locked_files(locked)
     parent = find_parent(config, locked)
     if config.resume:
         unfinished(config)

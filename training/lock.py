@@ -16,7 +16,9 @@ from hermes_lab.config.section import Section
 from hermes_lab.config.sources import load_section
 from hermes_lab.config.units import Unit
 from hermes_lab.errors import ConfigError
+from hermes_lab.models import weights
 from hermes_lab.models.cards import LOCK_KEY, LOCKED_KEY, values_digest
+from hermes_lab.models.lora_files import SERVED_RANKS
 from hermes_lab.records import write_atomic
 
 HOW_TO_CHANGE = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
@@ -31,7 +33,7 @@ RUN_FIELDS = {
 }
 """Fields of a GRPO rollout run that the lock sets: the run's field and the locked field."""
 
-Positive = Annotated[int, Field(gt=0)]
+Positive = Annotated[int, Field(gt=0, le=10_000_000)]
 
 
 class GrpoLock(Section):
@@ -92,18 +94,22 @@ class LockedConfig(Section):
     """Optimiser steps."""
     batch_size: Positive
     """Rows per optimiser step."""
-    lora_rank: Positive
-    """LoRA rank r (arXiv:2106.09685)."""
+    lora_rank: Annotated[int, Field(gt=0, le=SERVED_RANKS[-1])]
+    """LoRA rank r (arXiv:2106.09685). vLLM serves none above 512."""
     lora_alpha: Positive
     """LoRA alpha; the update is scaled by alpha / r."""
     lora_target: str
     """PEFT's target_modules; `all-linear` is every linear layer except the head."""
     save_checkpoint_interval: Annotated[Positive, Unit("steps")]
     """Steps between checkpoints; a killed training resumes from the last one."""
-    seed: int
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
     """Seed of the adapter's initial weights and the order of rows."""
     use_wandb: bool
     """Also log to Weights & Biases, in addition to the JSON Lines."""
+    model_digest: str | None = None
+    """sha256 of the base model's weights and config.json, noted when the lock is made. Absent: not compared."""
+    tokenizer_digest: str | None = None
+    """sha256 of the tokenizer's files and chat template, noted when the lock is made. Absent: not compared."""
     grpo: GrpoLock | None = None
     """GRPO only."""
     preference: PreferenceLock | None = None
@@ -150,15 +156,31 @@ def load_lock(path: Path) -> LockedConfig:
 def write_lock(source: Path, out: Path) -> str:
     """Creates the lock `out` from the values in `source`, which may be an edited lock. Returns its digest.
 
+    The lock also gets the digests of the base model and the tokenizer, if these are folders or hub ids and on this
+    machine. `packaged` has digests of its own.
+
     Raises `ConfigError` if `out` exists: locks are never replaced.
     """
     locked, _ = _read(source)
     if out.exists():
         raise ConfigError(f"{out}: exists, and a lock is never overwritten; give another file")
+    locked = _with_files(locked)
     digest = lock_digest(locked)
     lines = ["# Locked: training refuses this file after a change by hand.", f"# {HOW_TO_CHANGE}."]
     write_atomic(out, "\n".join([*lines, *_fields(locked), "", f"digest: {digest}", ""]))
     return digest
+
+
+def _with_files(locked: LockedConfig) -> LockedConfig:
+    model, tokenizer = (weights.on_this_machine(name) for name in (locked.base_model, locked.tokenizer))
+    known = {
+        "model_digest": weights.model_digest(model) if model and weights.has_weights(model) else locked.model_digest,
+        "tokenizer_digest": weights.tokenizer_digest(tokenizer) if tokenizer else locked.tokenizer_digest,
+    }
+    names = {"model_digest": locked.base_model, "tokenizer_digest": locked.tokenizer}
+    return locked.model_copy(
+        update={field: None if names[field] == weights.PACKAGED else value for field, value in known.items()}
+    )
 
 
 def locked_overrides(locked: LockedConfig) -> dict[str, Any]:
@@ -193,6 +215,9 @@ def _fields(section: Section, indent: str = "") -> Iterator[str]:
 
 
 def _read(path: Path) -> tuple[LockedConfig, str]:
-    content = load_section(LockFile, [str(path)]).model_dump()
+    try:
+        content = load_section(LockFile, [str(path)]).model_dump()
+    except ConfigError as error:  # a missing field has no line
+        raise ConfigError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     digest = content.pop("digest")
     return LockedConfig(**content), digest

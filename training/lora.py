@@ -14,11 +14,13 @@ from typing import Any
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.cards import read_card
+from hermes_lab.models.lora_files import check_lora
 from hermes_lab.models.precision import cpu_dtype
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.attempts import refuse_environment
 from hermes_lab.training.checkpoint_manifest import manifest_callback
 from hermes_lab.training.config import Training
+from hermes_lab.training.environment import lose_variables, refuse_numbers
 from hermes_lab.training.lock import LockedConfig, lock_metadata
 from hermes_lab.training.training_run import TrainingRun
 
@@ -34,6 +36,8 @@ _LIBRARIES = ("torch", "transformers", "trl", "peft")
 def require_libraries(locked: LockedConfig) -> None:
     """Raises `ConfigError` for missing libraries or conflicting environment variables. Call before importing torch."""
     refuse_environment(locked)
+    refuse_numbers()
+    lose_variables()
     wanted = (*_LIBRARIES, *(["wandb"] if locked.use_wandb else []))
     missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing:
@@ -49,7 +53,10 @@ def library_versions() -> dict[str, str]:
 
 
 def find_parent(config: Training, locked: LockedConfig) -> Path | None:
-    """The adapter to start from, if any. Raises `ConfigError` if its shape or base is not the locked one."""
+    """The adapter to start from, if any.
+
+    Raises `ConfigError` if its shape, base or tokenizer is not the locked one.
+    """
     if not config.parent:
         return None
     folder = find_adapter(config.parent, Path(config.adapters))
@@ -67,6 +74,14 @@ def find_parent(config: Training, locked: LockedConfig) -> Path | None:
             f"train.parent: {folder} was trained on weights of sha256 {card.base_digest[:12]}, but base_model "
             f"{locked.base_model!r} is {found[:12]} here; parent and lock must have the same base"
         )
+    tokenizer = weights.resolve(locked.tokenizer)
+    if card.tokenizer_digest and (found := weights.tokenizer_digest(tokenizer)) != card.tokenizer_digest:
+        raise ConfigError(
+            f"train.parent: {folder} was trained with a tokenizer and chat template of sha256 "
+            f"{card.tokenizer_digest[:12]}, but tokenizer {locked.tokenizer!r} is {found[:12]} here; parent and lock "
+            "must have the same tokenizer"
+        )
+    check_lora(folder, base)
     return folder
 
 
@@ -122,10 +137,12 @@ def save_adapter(model: Any, folder: Path, locked: LockedConfig) -> None:
     (folder / "adapter_model.safetensors").write_bytes(_safetensors(tensors, {"format": "pt", **lock_metadata(locked)}))
     config = copy.copy(model.peft_config["default"])
     config.inference_mode = True
-    config.base_model_name_or_path = _base_name(Path(config.base_model_name_or_path))
     if not isinstance(config.target_modules, str):
         config.target_modules = sorted(config.target_modules)  # set order differs between processes
+    base = Path(config.base_model_name_or_path)
+    config.base_model_name_or_path = _base_name(base)
     config.save_pretrained(folder)
+    check_lora(folder, base if (base / "config.json").is_file() else None)
 
 
 def _safetensors(tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> bytes:

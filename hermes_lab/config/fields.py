@@ -85,6 +85,10 @@ def _shown(value: Any) -> str:
     return f"[{', '.join(map(_shown, value))}]" if isinstance(value, tuple) else in_yaml(value)
 
 
+def _number(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 1_000_000 else f"{value:g}"
+
+
 def _section(annotation: Any) -> type[BaseModel] | None:
     arms = get_args(annotation) if _is_union(annotation) else (annotation,)
     return next((arm for arm in arms if isinstance(arm, type) and issubclass(arm, BaseModel)), None)
@@ -159,4 +163,4 @@ def _limits(marks: list[Any]) -> str:
         )
         if isinstance(mark, kind)
     ]
-    return " " + ", ".join(f"{sign} {value:g}" for sign, value in dict.fromkeys(found)) if found else ""
+    return " " + ", ".join(f"{sign} {_number(value)}" for sign, value in dict.fromkeys(found)) if found else ""

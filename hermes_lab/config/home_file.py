@@ -12,7 +12,7 @@ from hermes_lab.config.paths import Problem
 from hermes_lab.config.problems import problems_of_merged
 from hermes_lab.config.sandboxes import SshConfig
 from hermes_lab.config.sources import Merged, Resolved, validated
-from hermes_lab.config.yaml_files import Document
+from hermes_lab.config.yaml_files import Document, plain
 from hermes_lab.errors import ConfigError
 
 FILE = "config.yaml"
@@ -151,7 +151,7 @@ def _replaced(path: Path, document: Document, problems: list[Problem], environme
         references.update({environment[name]: f"${{{name}}}" for name in names})
         whole = _REFERENCE.sub(lambda match: environment[match["name"]] if match["name"] else "${", value)
         references[whole] = value
-        return whole
+        return plain(whole)
 
     return _File(document._replace(content=replaced(document.content, ())), found, written, references)
 

@@ -272,7 +272,7 @@ def _plain(value: Any, kind: _Type, at: _At) -> Any:
     del at
     if not isinstance(value, Plain):
         return value
-    return value.text if kind.is_text else value.value
+    return value.text if kind.is_text or (value.referenced and kind.annotation is Any) else value.value
 
 
 def _type_at(schema: type[BaseModel], path: _At) -> _Type:
@@ -326,6 +326,7 @@ _MESSAGES = {
     "dict_type": "must be a mapping of `name: value`",
     "model_type": "is a section: set its fields",
     "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
     "int_parsing": "must be an integer",
     "int_from_float": "must be an integer",
     "int_type": "must be an integer",

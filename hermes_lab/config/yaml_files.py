@@ -5,7 +5,7 @@ Whether `1.10` is a number or a string is up to the field.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import yaml
@@ -13,14 +13,20 @@ import yaml
 _TRUE = frozenset({"true", "yes", "on"})
 _TAG = "tag:yaml.org,2002:"
 _MOST = 100_000
+_HIDDEN_BREAK = re.compile("[\x85\u2028\u2029]")
+"""They would end a comment, and begin a field that is seen as a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """An unquoted number or boolean: the text as written, and its value for fields that are not strings."""
+    """An unquoted number or boolean: the text as written, and its value for fields that are not strings.
+
+    One that a reference to the environment was replaced by is `referenced`: it is a string in fields of any type.
+    """
 
     text: str
     value: Any
+    referenced: bool = False
 
 
 class Document(NamedTuple):
@@ -95,6 +101,10 @@ class NotYaml(ValueError):
 
 def read_yaml(text: str) -> Document:
     """Reads one YAML document. Numbers and booleans in it are `Plain`. Raises `NotYaml`."""
+    if found := _HIDDEN_BREAK.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        code = f"U+{ord(found.group()):04X}"
+        raise NotYaml(f"holds {code}, which YAML reads as the end of a line and editors do not; remove it", line)
     try:
         loader = _Loader(text)
     except yaml.reader.ReaderError as error:
@@ -113,6 +123,15 @@ def read_yaml(text: str) -> Document:
         raise _not_yaml(error, lines.found) from None
     finally:
         loader.dispose()
+
+
+def plain(text: str) -> Plain | str:
+    """A text from the environment: `referenced` if it is a number or a boolean, else unchanged."""
+    try:
+        found = read_yaml(text).content
+    except NotYaml:
+        return text
+    return replace(found, referenced=True) if isinstance(found, Plain) and found.text == text else text
 
 
 def _not_yaml(error: yaml.MarkedYAMLError, lines: dict[tuple[str, ...], int]) -> NotYaml:
@@ -139,6 +158,34 @@ def unquoted(text: str) -> str:
     except (yaml.YAMLError, ValueError, RecursionError):
         return bare
     return node.value if isinstance(node, yaml.ScalarNode) else bare
+
+
+class Repeated(NamedTuple):
+    """A key that is set twice in one mapping, in the lines `first` and `line`, counted from 1."""
+
+    key: str
+    first: int
+    line: int
+
+
+def repeated_key(root: yaml.Node) -> Repeated | None:
+    """The first key of a composed document that is set twice, for readers that load YAML by themselves."""
+    waiting, seen = [root], {id(root)}
+    while waiting:
+        node = waiting.pop()
+        inner = node.value if isinstance(node, yaml.SequenceNode) else []
+        if isinstance(node, yaml.MappingNode):
+            lines: dict[str, int] = {}
+            for key, value in node.value:
+                name, line = str(key.value), key.start_mark.line + 1
+                if isinstance(key, yaml.ScalarNode) and name in lines:
+                    return Repeated(name, lines[name], line)
+                lines[name] = line
+                inner.append(value)
+        fresh = [each for each in inner if id(each) not in seen]
+        seen.update(map(id, fresh))
+        waiting += fresh
+    return None
 
 
 class _Lines:
@@ -172,14 +219,14 @@ class _Lines:
             line, field = key.start_mark.line + 1, ".".join(at)
             if not isinstance(key, yaml.ScalarNode):
                 raise NotYaml("a key must be a string", line, field)
-            if key.tag == f"{_TAG}merge":
-                merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
-                continue
             inner = (*at, key.value)
             if key.value in own:
                 twice = f"is set twice, first in line {own[key.value]}; keep one of the two"
                 raise NotYaml(twice, line, ".".join(inner))
             own[key.value] = line
+            if key.tag == f"{_TAG}merge":
+                merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
+                continue
             if inner not in self.found:  # else it is merged into a mapping that has this key
                 self.found[inner] = line
                 self.note(value, inner, around)

@@ -1,6 +1,7 @@
 """LoRA adapters on a running vLLM: each version is served under its own name, which is verified."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import anyio.to_thread
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.cards import ADAPTER_CONFIG, WEIGHTS, check_card
 from hermes_lab.models.endpoint import Endpoint
+from hermes_lab.models.lora_files import check_lora, max_rank, server_rank
 from hermes_lab.models.model_list import ModelList, NoModelList, read_model_list
 from hermes_lab.models.refusals import Refused
 from hermes_lab.models.weights import sha256_files
@@ -79,10 +81,13 @@ async def load_adapter(endpoint: Endpoint, folder: Path) -> Adapter:
     folder, adapter = await anyio.to_thread.run_sync(identify, folder)
     served = await served_models(endpoint)
     if adapter.name not in served:
+        await anyio.to_thread.run_sync(check_lora, folder, _base_folder(served))
         try:
             await endpoint.post("/load_lora_adapter", {"lora_name": adapter.name, "lora_path": str(folder)})
         except Refused as error:
             hint = "; it must run with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True" if error.status in (404, 405) else ""
+            if "max_lora_rank" in str(error):
+                hint = f"; start it with --max-lora-rank {server_rank(max_rank(folder))}, as `hermes-lab serve` can"
             raise ConfigError(f"model.adapter: the server cannot load {folder}: {error}{hint}") from None
         served = await served_models(endpoint)
     if adapter.name not in served:
@@ -136,18 +141,26 @@ def _stamp(root: Path) -> list[tuple[int, int, int]]:
     return [(stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in found]
 
 
+def _base_folder(served: Mapping[str, str]) -> Path | None:
+    """The folder of the base model that a server serves, if it is on this machine and the only one."""
+    found = {Path(root) for root in served.values() if root and (Path(root) / "config.json").is_file()}
+    return found.pop() if len(found) == 1 else None
+
+
 def _same(root: str, folder: Path) -> bool:
     return Path(root).resolve() == folder
 
 
-def identify(folder: Path) -> tuple[Path, Adapter]:
+def identify(folder: Path, base: Path | None = None) -> tuple[Path, Adapter]:
     """An adapter's absolute folder, its name and its digest.
 
-    Raises `ConfigError` if the folder contains no adapter, or one that does not match its card.
+    Raises `ConfigError` if the folder contains no adapter, or one that does not match its card, its PEFT configuration
+    or the base model in the folder `base`.
     """
     folder = folder.expanduser().resolve()
     digest = adapter_digest(folder)
     check_card(folder, digest)
+    check_lora(folder, base)
     return folder, Adapter(f"{folder.name}-{digest[:12]}", digest)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.models.tensor_files import read_header
 
 CARD = "card.json"
 ADAPTER_CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -121,7 +122,7 @@ def _problems(card: Card, folder: Path, digest: str) -> Iterator[str]:
     for field, found in _shape(folder).items():
         if field in told and not _same_shape(field, told[field], found):
             yield f"locked.{field} is {told[field]!r}, but the adapter has {found!r}"
-    made_with = _metadata(folder / WEIGHTS)
+    made_with = read_header(folder / WEIGHTS).metadata
     truth = flat_values(_object(made_with[LOCKED_KEY])) if LOCKED_KEY in made_with else told
     for field in sorted(truth.keys() | told.keys()):
         if truth.get(field) != told.get(field):
@@ -169,16 +170,3 @@ def _same_shape(field: str, locked: Any, found: Any) -> bool:
         return False
     # PEFT replaces `all-linear` by the names of all layers except the head.
     return bool(found) and "lm_head" not in found if locked == "all-linear" else found == [locked]
-
-
-def _metadata(weights: Path) -> dict[str, str]:
-    """The metadata of a safetensors file: 8 bytes with the header's length, then the header as JSON."""
-    try:
-        with weights.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if length > weights.stat().st_size:
-                raise ValueError("its header is longer than the file")
-            found = json.loads(file.read(length)).get("__metadata__", {})
-        return {str(name): str(value) for name, value in found.items()}
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise ConfigError(f"{weights}: not a safetensors file: {error}") from None

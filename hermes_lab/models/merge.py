@@ -3,23 +3,58 @@
 On a CPU, vLLM serves merged weights several times faster than base weights with an adapter.
 """
 
+import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
+
+from hermes_lab.models.weights import ENOUGH_KEPT, MERGE_NOTE
 
 
 def merge(base: Path, adapter: Path, folder: Path) -> None:
-    """Adds the adapter to the weights in float32 and writes them in bfloat16, with the base's other files."""
+    """Adds the adapter to the weights in float32 and writes them, with the base's other files.
+
+    They are written in bfloat16, or in float32 if bfloat16 would keep less than `ENOUGH_KEPT` of the adapter's change.
+    The configuration says bfloat16 either way, so that servers compute as with the base model unless they are told.
+    """
     import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
-    merged = PeftModel.from_pretrained(model, adapter).merge_and_unload()
-    merged.to(torch.bfloat16).save_pretrained(folder)
+    adapted = PeftModel.from_pretrained(model, adapter)
+    kept = share_kept(adapted)
+    merged = adapted.merge_and_unload()
+    written = "bfloat16" if kept >= ENOUGH_KEPT else "float32"
+    merged.to(getattr(torch, written)).save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}, indent=2) + "\n")
     for path in base.iterdir():
         if path.is_file() and not (folder / path.name).exists() and path.suffix not in (".safetensors", ".bin"):
             shutil.copyfile(path, folder / path.name)
+    (folder / MERGE_NOTE).write_text(json.dumps({"kept": kept, "written": written}) + "\n")
+
+
+def share_kept(adapted: Any) -> float:
+    """The share of an adapter's change that is left in bfloat16: 1 - |error|² / |change|², over all adapted weights.
+
+    1 for an adapter that changes nothing.
+    """
+    import torch
+    from peft.tuners.lora import LoraLayer
+
+    change = error = 0.0
+    for layer in adapted.modules():
+        if not isinstance(layer, LoraLayer):
+            continue
+        weight = layer.get_base_layer().weight
+        for name in layer.active_adapters:
+            delta = layer.get_delta_weight(name)
+            left = (weight + delta).to(torch.bfloat16).float() - weight.to(torch.bfloat16).float()
+            change += float((delta * delta).sum())
+            error += float(((left - delta) ** 2).sum())
+    return max(0.0, 1 - error / change) if change else 1.0
 
 
 if __name__ == "__main__":

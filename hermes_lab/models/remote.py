@@ -28,6 +28,7 @@ from hermes_lab.models.cards import check_card
 from hermes_lab.models.client import EndpointClient, open_endpoint, read_keys
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.fleet import Server, open_fleet
+from hermes_lab.models.lora_files import check_lora, max_rank
 from hermes_lab.models.model_list import ModelList, NoModelList, read_model_list, shown
 from hermes_lab.models.refusals import Refused, Unreachable
 from hermes_lab.models.server import VllmServer
@@ -99,9 +100,11 @@ async def open_vllm(
     adapter, name = Adapter("", ""), config.name
     if merge:
         (only,) = adapters
-        folder, adapter = await anyio.to_thread.run_sync(_identify_folder, only)
+        folder, adapter = await anyio.to_thread.run_sync(_identify_folder, only, weights)
         weights, name = await anyio.to_thread.run_sync(merged, weights, folder, adapter.digest, say), adapter.name
-    async with VllmServer(weights, config.server, name=name, log=log, say=say) as server, server.watched():
+    rank = 1 if merge else await anyio.to_thread.run_sync(_largest_rank, adapters)
+    starting = VllmServer(weights, config.server, name=name, log=log, say=say, rank=rank)
+    async with starting as server, server.watched():
         endpoint = open_endpoint(config, server.base_url, connections=concurrency)
         if merge:  # the merged weights are served under the adapter's name
             identity = ModelIdentity(config.provider, config.name, endpoint.base_url, *adapter)
@@ -265,8 +268,14 @@ def _check_url(base_url: str) -> None:
         raise ConfigError(f"model.base_url: remove {found.group()!r}, which is added automatically")
 
 
-def _identify_folder(name: str) -> tuple[Path, Adapter]:
-    return identify(adapter_folder(name) or Path(name))
+def _identify_folder(name: str, base: Path) -> tuple[Path, Adapter]:
+    return identify(adapter_folder(name) or Path(name), base)
+
+
+def _largest_rank(adapters: Sequence[str]) -> int:
+    """The largest rank among the adapters in folders. Raises `ConfigError` if one of these is no adapter."""
+    folders = [folder for name in adapters if name and (folder := adapter_folder(name))]
+    return max((max_rank(identify(folder)[0]) for folder in folders), default=1)
 
 
 def _known_digest(name: str, folder: Path) -> str:
@@ -281,4 +290,5 @@ def _known_digest(name: str, folder: Path) -> str:
     if not name.endswith(f"-{digest[:12]}"):
         return ""
     check_card(folder, digest)
+    check_lora(folder)
     return digest

@@ -20,6 +20,7 @@ from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models import watchdog
 from hermes_lab.models.adapters import Adapter, load_adapter, unload_adapter
 from hermes_lab.models.endpoint import Endpoint
+from hermes_lab.models.lora_files import server_rank
 from hermes_lab.models.precision import cpu_dtype
 from hermes_lab.models.weights import Say, silent
 
@@ -29,7 +30,7 @@ _LOG_LINES = 12
 
 _OPTIONS = (
     *("--host", _HOST),
-    *("--enable-lora", "--max-lora-rank", "16", "--max-loras", "4"),
+    *("--enable-lora", "--max-loras", "4"),
     *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
     # Sampling parameters come from the request, not from defaults in the model's folder.
     *("--generation-config", "vllm"),
@@ -41,17 +42,21 @@ _OPTIONS = (
 class VllmServer:
     """A vLLM OpenAI server, as an async context manager.
 
+    It takes LoRA adapters up to `rank`, and at least 16. A larger maximum needs more memory.
     `weights` is a Hugging Face folder, served as `name`. All output goes to `log`. The server ends with this process,
     even if that is killed. Raises `ConfigError` if vLLM is not installed, and `ModelError`, with the end of the log, if
     it does not start.
     """
 
-    def __init__(self, weights: Path, config: ServerConfig, *, name: str, log: Path, say: Say = silent) -> None:
+    def __init__(
+        self, weights: Path, config: ServerConfig, *, name: str, log: Path, say: Say = silent, rank: int = 1
+    ) -> None:
         self._weights = weights
         self._config = config
         self._name = name
         self._log = log
         self._say = say
+        self._rank = rank
         self._process: subprocess.Popen[bytes] | None = None
         self._root = ""
 
@@ -117,6 +122,7 @@ class VllmServer:
             *("--model", str(self._weights), "--served-model-name", self._name, "--port", str(port)),
             *("--max-model-len", str(self._config.max_model_len)),
             *_OPTIONS,
+            *("--max-lora-rank", str(server_rank(self._rank))),
             *(("--dtype", cpu_dtype(), "--enforce-eager") if cpu else ()),
             *self._config.args,
         ]

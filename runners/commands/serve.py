@@ -35,15 +35,18 @@ def serve(
 
 
 async def _serve(model: ModelConfig, log: Path) -> None:
-    from hermes_lab.models.adapters import adapter_folder
+    from hermes_lab.models.adapters import adapter_folder, identify
+    from hermes_lab.models.lora_files import max_rank
     from hermes_lab.models.server import VllmServer
     from hermes_lab.models.weights import resolve
 
     weights = resolve(model.name, output.say)
-    starting = VllmServer(weights, model.server, name=model.name, log=log, say=output.say)
+    folder = adapter_folder(model.adapter) or Path(model.adapter) if model.adapter else None
+    rank = max_rank(identify(folder, weights)[0]) if folder else 1
+    starting = VllmServer(weights, model.server, name=model.name, log=log, say=output.say, rank=rank)
     async with starting as server, server.watched():
-        if model.adapter:
-            adapter = await server.load_adapter(adapter_folder(model.adapter) or Path(model.adapter))
+        if folder:
+            adapter = await server.load_adapter(folder)
             output.say(f"adapter {adapter.name}")
         output.say(f"serving {model.name} at {server.base_url}; stop with Ctrl-C")
         await anyio.sleep_forever()

@@ -96,7 +96,8 @@ class BatchSampler:
         """Starts a server. Only a single local address can be started from here."""
         folder = await anyio.to_thread.run_sync(weights.resolve, self._locked.base_model, self._say)
         config = model.server.model_copy(update={"port": _local_port(", ".join(self._urls))})
-        server = VllmServer(folder, config, name=self._locked.base_model, log=self._log, say=self._say)
+        rank = self._locked.lora_rank
+        server = VllmServer(folder, config, name=self._locked.base_model, log=self._log, say=self._say, rank=rank)
         return await server.__aenter__()
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes.adapters import write_lora
 from fakes.episodes import scored_group
 from fakes.openai_server import END, LOGPROB, FakeOpenAIServer, Reply, running
 
@@ -57,9 +58,7 @@ class FakeTrainer:
         return SimpleNamespace(peft_config={}, save_pretrained=self._save)
 
     def _save(self, folder: Path) -> None:
-        folder.mkdir(parents=True)
-        (folder / "adapter_config.json").write_text("{}")
-        (folder / "adapter_model.safetensors").write_text(f"weights after step {self.step * self.learns}")
+        write_lora(folder, f"weights after step {self.step * self.learns}")
         self.saved.append(str(folder))
 
     @property

@@ -1,5 +1,6 @@
 """Fake adapters for the registry, without training: PEFT's two files as our training writes them, and a card."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,36 @@ from hermes_lab.training.lock import LockedConfig, load_lock, lock_digest, lock_
 LOCK = Path(__file__).parent / "locks" / "sft.yaml"
 
 
-def safetensors(metadata: dict[str, str], weights: bytes = b"\0\0") -> bytes:
-    """A safetensors file of one bfloat16 row."""
+CONFIG = {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "target_modules": ["k_proj", "q_proj"]}
+"""What PEFT and our checks read of an adapter's configuration."""
+
+
+def safetensors(metadata: dict[str, str], weights: bytes = b"", module: str = "q_proj", rank: int = 8) -> bytes:
+    """A safetensors file with the two matrices of one module. Their numbers depend on `weights`."""
+    size = 2 * rank
+    name = f"base_model.model.model.layers.0.self_attn.{module}"
     header = {
         "__metadata__": metadata,
-        "w": {"dtype": "BF16", "shape": [len(weights) // 2], "data_offsets": [0, len(weights)]},
+        f"{name}.lora_A.weight": {"dtype": "BF16", "shape": [rank, 1], "data_offsets": [0, size]},
+        f"{name}.lora_B.weight": {"dtype": "BF16", "shape": [1, rank], "data_offsets": [size, 2 * size]},
     }
     text = json.dumps(header).encode()
-    return len(text).to_bytes(8, "little") + text + weights
+    return len(text).to_bytes(8, "little") + text + hashlib.shake_256(weights).digest(2 * size)
+
+
+def write_lora(folder: Path, weights: str = "") -> Path:
+    """Writes the two files of an adapter without a lock or a card, whose numbers depend on `weights`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "adapter_config.json").write_text(json.dumps(CONFIG))
+    (folder / "adapter_model.safetensors").write_bytes(safetensors({}, weights.encode()))
+    return folder
+
+
+def write_base(folder: Path) -> None:
+    """Writes the weights of a base model that these adapters fit."""
+    header = {"model.layers.0.self_attn.q_proj.weight": {"dtype": "BF16", "shape": [1, 1], "data_offsets": [0, 2]}}
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"\0\0")
 
 
 def write_adapter(
@@ -35,7 +58,8 @@ def write_adapter(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "adapter_config.json").write_text(json.dumps(config))
     made_with = lock_metadata(locked) if metadata is None else metadata
-    (folder / "adapter_model.safetensors").write_bytes(safetensors(made_with, weights))
+    module = "q_proj" if locked.lora_target == "all-linear" else locked.lora_target
+    (folder / "adapter_model.safetensors").write_bytes(safetensors(made_with, weights, module, locked.lora_rank))
 
 
 def card_of(folder: Path, locked: LockedConfig, **fields: Any) -> Card:

@@ -50,13 +50,13 @@ class FakeOpenAIServer:
     """Replies with the items of `script` in order, repeating the last one, or with a function of the request's body.
 
     `requests` and `headers` hold what arrived; `adapters` what was loaded: name -> path; one that was unloaded is
-    answered with 404; `answers_as` is what replies call their model in place of what was asked; `most_at_once` the
-    largest number of chat requests in work at one time. No chat request is answered before `gather` of them were in
-    work at once. `list_body` is what `/models` answers in place of `models`; `queries` are those of the addresses that
-    were asked; `root_answers` is what `/models` outside of `/v1` gives. `port` is one that `reserved_port` holds, 0 any
-    free one. Where `models` is what is listed, a model that is neither there nor among `unlisted` is answered with 404.
-    A stream is sent in pieces of `split` bytes, 0 is one piece an event; with `streams` false, the whole reply is sent
-    in its place.
+    answered with 404; `base` is the folder of the models, if that is told; `answers_as` is what replies call their
+    model in place of what was asked; `most_at_once` the largest number of chat requests in work at one time. No chat
+    request is answered before `gather` of them were in work at once. `list_body` is what `/models` answers in place of
+    `models`; `queries` are those of the addresses that were asked; `root_answers` is what `/models` outside of `/v1`
+    gives. `port` is one that `reserved_port` holds, 0 any free one. Where `models` is what is listed, a model that is
+    neither there nor among `unlisted` is answered with 404. A stream is sent in pieces of `split` bytes, 0 is one piece
+    an event; with `streams` false, the whole reply is sent in its place.
     """
 
     def __init__(
@@ -87,7 +87,8 @@ class FakeOpenAIServer:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.adapters: dict[str, str] = {}
-        self.refuse_adapters = 0
+        self.base = ""
+        self.refuse_adapters, self.why = 0, "no adapters"
         self.answers_as = ""
         self._unloaded: set[str] = set()
         self.most_at_once = 0
@@ -121,7 +122,7 @@ class FakeOpenAIServer:
             raise web.HTTPNotFound
         if self.list_body is not None:
             return web.json_response(self.list_body)
-        served = [{"id": name} for name in self.models]
+        served = [{"id": name} | ({"root": self.base} if self.base else {}) for name in self.models]
         loaded = [{"id": name, "root": path} for name, path in self.adapters.items()]
         return web.json_response({"object": "list", "data": served + loaded})
 
@@ -132,7 +133,7 @@ class FakeOpenAIServer:
     async def _load(self, request: web.Request) -> web.Response:
         body = await request.json()
         if self.refuse_adapters:
-            return web.json_response({"error": {"message": "no adapters"}}, status=self.refuse_adapters)
+            return web.json_response({"error": {"message": self.why}}, status=self.refuse_adapters)
         if body["lora_name"] in self.adapters:
             return web.json_response({"error": {"message": "has already been loaded"}}, status=400)
         self.adapters[body["lora_name"]] = body["lora_path"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fakes.adapters import write_lora
 from hermes_lab.training.lock import write_lock
 
 REAL_TRAINING = [
@@ -28,11 +29,7 @@ def smoke_lock(folder: Path, method: str, *, grpo: dict[str, Any] | None = None,
 
 def bare_adapter(parent: Path) -> Path:
     """The two files of an adapter, enough for a server that does not read them."""
-    folder = parent / "tuned"
-    folder.mkdir()
-    (folder / "adapter_config.json").write_text("{}")
-    (folder / "adapter_model.safetensors").write_bytes(b"weights")
-    return folder
+    return write_lora(parent / "tuned")
 
 
 class Characters:

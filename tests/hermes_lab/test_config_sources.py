@@ -395,7 +395,7 @@ def test_fields_that_are_no_texts_are_read_as_numbers_and_switches(here: Path) -
     assert config.model.extra_body == {"a": 1, "b": False, "c": 0.001, "d": "3:30", "e": "2024-10-21", "4": "x"}
     assert (config.learning.arms, config.memory.vectors) == (("off", "on"), "off")
     assert load_config(["learning.arms=[on, off]"]).learning.arms == ("on", "off")
-    assert load_config(["run.concurrency=1_0"]).run.concurrency == 10
+    assert error_of("run.concurrency=1_0") == "override run.concurrency=1_0: run.concurrency: must be an integer"
     assert "model.timeout: must be a number" in error_of("model.timeout=3:30")
 
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from fakes.adapters import write_lora
 from fakes.openai_server import FakeOpenAIServer, reserved_port, running
 
 from hermes_lab.config.schema import RunConfig
@@ -56,10 +57,7 @@ def test_more_worlds_than_tasks_leave_no_empty_lane(tmp_path: Path) -> None:
 
 
 def test_a_batch_is_whole_groups_with_the_tokens_of_the_served_adapter(tmp_path: Path) -> None:
-    adapter = tmp_path / "grpo-v1"
-    adapter.mkdir()
-    (adapter / "adapter_config.json").write_text("{}")
-    (adapter / "adapter_model.safetensors").write_text("weights")
+    adapter = write_lora(tmp_path / "grpo-v1")
     with running(FakeOpenAIServer(["I do not know."], models=["packaged"])) as server:
         config = run_config(**{"model.base_url": server.base_url, "model.adapter": adapter})
         sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", print, Listener())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.adapters import write_lora
 
 from hermes_lab.analysis.stats.power import Lanes, power_of_pairs
 from hermes_lab.config.schema import RunConfig, SuiteConfig
@@ -174,9 +175,7 @@ def test_weights_are_a_factor() -> None:
 
 def test_the_digest_of_the_weights_is_of_all_of_them(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "adapter_config.json").write_text("{}")
-        (tmp_path / name / "adapter_model.safetensors").write_text(name)
+        write_lora(tmp_path / name, name)
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
     found = [weights_digest(each) for each in ([one], [two], ["", one], ["", two], [one, two], [one, ""])]
     assert len(set(found)) == len(found)

@@ -5,6 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from fakes.adapters import write_lora
 from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, running
 from fakes.training import bare_adapter
@@ -46,7 +47,7 @@ def test_every_lanes_requests_name_its_adapter_and_all_are_served_at_once(adapte
         tasks[episode.lane].add((episode.task_id, episode.round))
     assert len(tasks) == 6
     assert len({frozenset(each) for each in tasks.values()}) == 1
-    (adapter / "adapter_model.safetensors").write_bytes(b"others")
+    write_lora(adapter, "others")
     refused = lab(*args, "--out", out, "--resume")
     assert (refused.returncode, "the weights of learning.adapters have changed since" in refused.stderr) == (2, True)
 

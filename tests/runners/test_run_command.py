@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from fakes.adapters import write_lora
 from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, running
 
@@ -171,10 +172,7 @@ def test_other_skills_or_another_adapter_under_the_same_name_are_refused_on_resu
     skill, run = tmp_path / "skills" / "tidy" / "SKILL.md", tmp_path / "run"
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: tidy\ndescription: Tidy.\n---\nTidy up.\n")
-    adapter = tmp_path / "adapter"
-    adapter.mkdir()
-    (adapter / "adapter_config.json").write_text("{}")
-    (adapter / "adapter_model.safetensors").write_text("one")
+    adapter = write_lora(tmp_path / "adapter", "one")
     # An adapter for the default provider, which the scripted one then replaces: set after it, it would be an error.
     args = [
         "run",
@@ -193,9 +191,9 @@ def test_other_skills_or_another_adapter_under_the_same_name_are_refused_on_resu
     skill.write_text(skill.read_text() + "More.\n")
     assert "skills.library have changed since" in lab(*args, "--resume").stderr
     skill.write_text(skill.read_text().removesuffix("More.\n"))
-    (adapter / "adapter_model.safetensors").write_text("two")
+    write_lora(adapter, "two")
     assert "model.adapter have changed since" in lab(*args, "--resume").stderr
-    (adapter / "adapter_model.safetensors").write_text("one")
+    write_lora(adapter, "one")
     assert lab(*args, "--resume").returncode == 0
 
 

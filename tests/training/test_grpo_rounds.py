@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from fakes.adapters import write_lora
 from fakes.episodes import conversation, episode, trajectory, write_run
 from fakes.training import smoke_lock
 from msgspec.structs import replace
@@ -63,8 +64,7 @@ def made_up_steps(
         "of": [group.task_id for group in round_batch.groups],
         "step": round_batch.end,
     }
-    (training_run.folder / "adapter_config.json").write_text("{}")
-    (training_run.folder / "adapter_model.safetensors").write_text(json.dumps(made))
+    write_lora(training_run.folder, json.dumps(made))
     training_run.metrics.unlink(missing_ok=True)
     training_run.log({"step": round_batch.end, "loss": 0.0, "seconds": 1.0})
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fakes.adapters import make_adapter, safetensors
+from fakes.adapters import CONFIG, make_adapter, safetensors
 from fakes.openai_server import FakeOpenAIServer
 from typer.exceptions import TyperException
 
@@ -289,7 +289,7 @@ def test_an_adapter_that_does_not_name_its_lock_is_held_to_its_digest(tmp_path: 
 async def test_an_edited_card_is_not_loaded_and_a_foreign_adapter_is(tmp_path: Path) -> None:
     ours, foreign = make_adapter(tmp_path), tmp_path / "foreign"
     foreign.mkdir()
-    (foreign / "adapter_config.json").write_text("{}")
+    (foreign / "adapter_config.json").write_text(json.dumps(CONFIG))
     (foreign / "adapter_model.safetensors").write_bytes(safetensors({"hermes_lab.lock": "whatever"}))
     edit(ours, lambda card: card["locked"].update(seed=7))
     async with FakeOpenAIServer(["x"]) as server, Endpoint(server.base_url) as endpoint:

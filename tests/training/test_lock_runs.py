@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.adapters import card_of, make_adapter, write_adapter
+from fakes.adapters import card_of, make_adapter, write_adapter, write_base
 from fakes.training import smoke_lock
 
 from hermes_lab.errors import ConfigError
@@ -31,7 +31,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         (folder / name).write_text("{}")
-    (folder / "model.safetensors").write_text("weights")
+    write_base(folder)
     return folder
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from fakes.adapters import write_lora
 from fakes.openai_server import FakeOpenAIServer
 from fakes.training import bare_adapter
 
@@ -67,7 +68,7 @@ async def test_an_adapter_folder_is_loaded_and_answers(adapter: Path) -> None:
 async def test_a_changed_adapter_is_loaded_under_a_new_name(adapter: Path) -> None:
     async with FakeOpenAIServer(["x"]) as server, Endpoint(server.base_url) as endpoint:
         first = await load_adapter(endpoint, adapter)
-        (adapter / "adapter_model.safetensors").write_bytes(b"others")
+        write_lora(adapter, "others")
         second = await load_adapter(endpoint, adapter)
         assert first.name != second.name
         await unload_adapter(endpoint, first.name)
@@ -79,7 +80,7 @@ async def test_a_served_adapter_has_its_digest_while_its_folder_is_unchanged(ada
     async with FakeOpenAIServer(["x"]) as server:
         loaded = await identity_of(server, adapter=str(adapter))
         assert await identity_of(server, adapter=loaded.adapter) == loaded
-        (adapter / "adapter_model.safetensors").write_bytes(b"others")
+        write_lora(adapter, "others")
         assert (await identity_of(server, adapter=loaded.adapter)).adapter_digest == ""
 
 
@@ -165,7 +166,7 @@ async def test_an_adapter_whose_files_are_written_under_way_is_an_error(
     async with FakeOpenAIServer(["x"]) as server:
 
         async def write(_name: str) -> None:
-            (adapter / adapters.WEIGHTS).write_bytes(b"of another training")
+            write_lora(adapter, "of another training")
 
         with pytest.raises(ModelError, match=rf"model.adapter: {adapter} was changed after tuned-\w+ was loaded"):
             await answers(server, adapter, write)

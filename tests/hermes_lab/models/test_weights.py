@@ -60,7 +60,11 @@ def test_the_packaged_model_is_made_once(tools: StandIn, cache: Path) -> None:
     made = len(tools.commands)
     assert weights.resolve("packaged", lambda line: pytest.fail(line)) == folder
     assert len(tools.commands) == made
-    assert {path.name for path in (cache / "models").iterdir()} == {folder.name, f"{folder.stem}.lock"}
+    assert {path.name for path in (cache / "models").iterdir()} == {
+        folder.name,
+        f"{folder.stem}.lock",
+        f"{folder.stem}.files",
+    }
 
 
 def test_a_package_with_other_contents_is_refused(tools: StandIn, cache: Path) -> None:

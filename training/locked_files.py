@@ -1,0 +1,33 @@
+"""Checks that the base model and the tokenizer on this machine are those that the lock was made with."""
+
+from pathlib import Path
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.models import weights
+from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig
+
+
+def check_locked_files(locked: LockedConfig, say: weights.Say = weights.silent) -> None:
+    """Raises `ConfigError` if weights, config.json, tokenizer or chat template were changed since the lock was made.
+
+    A lock without these digests, from an earlier version or from a machine without the files, is not compared.
+    """
+    model, tokenizer = (weights.resolve(name, say) for name in (locked.base_model, locked.tokenizer))
+    if weights.PACKAGED in (locked.base_model, locked.tokenizer):
+        weights.check_packaged_files()
+    if locked.model_digest:
+        weights.training_digest(locked.base_model, model)  # reads the weights, whatever is cached
+        found = weights.model_digest(model)
+        _compare("base_model", locked.base_model, model, found, locked.model_digest, "its weights or config.json")
+    if locked.tokenizer_digest:
+        found = weights.tokenizer_digest(tokenizer)
+        what = "its files or its chat template"
+        _compare("tokenizer", locked.tokenizer, tokenizer, found, locked.tokenizer_digest, what)
+
+
+def _compare(field: str, name: str, folder: Path, found: str, wanted: str, what: str) -> None:
+    if found != wanted:
+        raise ConfigError(
+            f"lock: {field} {name!r}: sha256 {found[:12]} in {folder}, but locked at {wanted[:12]}: {what} were "
+            f"changed after the lock was made, or it is another folder; restore them, or {HOW_TO_CHANGE}"
+        )
