@@ -6,9 +6,11 @@ All state is on disk, so a killed training can continue with `resume=true`.
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from hermes_lab.envs.groups import build_groups, write_groups
@@ -16,9 +18,10 @@ from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes, write_json
 from hermes_lab.training.adapters import is_finished, new_version, write_card
+from hermes_lab.training.curriculum import FamilyRound, describe_rates, draw_groups
 from hermes_lab.training.group_filter import FilteredGroups, Rules, filter_groups
 from hermes_lab.training.grpo_card import check_card_of_round, grpo_card
-from hermes_lab.training.grpo_config import GrpoConfig, training_batch
+from hermes_lab.training.grpo_config import GrpoConfig, curriculum_lock, round_batches, run_name, training_batch
 from hermes_lab.training.grpo_run import GrpoRun, OpenSampler, Sampler, prepare
 from hermes_lab.training.grpo_steps import RoundBatch, take_steps
 from hermes_lab.training.heldout import evaluate, heldout_summary
@@ -26,7 +29,7 @@ from hermes_lab.training.lock import load_lock
 from hermes_lab.training.lora import Say, require_libraries
 from hermes_lab.training.rounds import FinishedRound, Policy, RoundTraining
 from hermes_lab.training.select import is_held_out, refusals
-from hermes_lab.training.starved import add, advice, measure, partly, reason, starved
+from hermes_lab.training.starved import Measured, add, advice, measure, partly, reason, starved
 from hermes_lab.types import Episode, ScoredGroup
 
 
@@ -67,11 +70,12 @@ def _stop_if_starved(grpo_run: GrpoRun) -> None:
     last = done[len(done) - starved([each.used for each in done]) :]
     if not last:
         return
-    measured = add([each.measured or measure(*_rollouts(grpo_run, each.round)) for each in last])
+    measured = add([each.measured or _measured(grpo_run, each.round) for each in last])
     refused = Counter[str]()
     for each in last:
         refused.update(each.refused)
-    run = training_batch(grpo_run.config, grpo_run.locked, last[-1].round, "", grpo_run.rounds.out).config
+    family = grpo_run.families[0]  # advice names the values of the first family
+    run = training_batch(grpo_run.config, grpo_run.locked, 1, "", grpo_run.rounds.out, family).config
     tips = advice(measured, refused, grpo_run.grpo, run, parent=bool(grpo_run.start.folder))
     kept = f"{last[-1].version.folder} is kept" if last[-1].steps else "there is no adapter"
     why = reason([each.round for each in last], measured, refused, grpo_run.grpo, tips)
@@ -85,7 +89,9 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
     policy, steps = grpo_run.policy(done), done[-1].steps if done else 0
     folder = grpo_run.rounds.folder(number)
     title = f"round {number}/{grpo_run.wanted}"
-    episodes, groups = _collect(grpo_run, number, policy, sampler, say)
+    by_family = _collect(grpo_run, done, policy, sampler, say)
+    episodes = [episode for found in by_family.values() for episode in found]
+    groups = list(build_groups(episodes))
     if len(done) > 1 and done[-2].version not in (policy, grpo_run.start):
         sampler.retire(Path(done[-2].version.folder))
     gated = filter_groups(groups, _rules(grpo_run, done, episodes))
@@ -106,6 +112,7 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
         length=length,
         seconds=0.0,
         measured=measured,
+        families=_success(by_family, _drawn(grpo_run, done)) if grpo_run.config.families else {},
     )
     left_out = f"; {gated.left_out} sequences before a rewritten prompt excluded" if gated.left_out else ""
     say(
@@ -129,28 +136,59 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
     say(f"{title}: done in {finished.seconds:.0f} s{'' if _ended(grpo_run) else f', about {left:.0f} s left'}")
 
 
-def _rollouts(grpo_run: GrpoRun, number: int) -> tuple[list[Episode], list[ScoredGroup]]:
-    """The episodes of a collected round, and their groups."""
-    episodes = list(read_episodes(grpo_run.rounds.folder(number) / "run"))
-    return episodes, list(build_groups(episodes))
+def _measured(grpo_run: GrpoRun, number: int) -> Measured:
+    episodes = [episode for found in _episodes(grpo_run, number).values() for episode in found]
+    return measure(episodes, list(build_groups(episodes)))
+
+
+def _episodes(grpo_run: GrpoRun, number: int) -> dict[str, list[Episode]]:
+    """The episodes of a collected round, by family; by "" if there are none."""
+    folder = grpo_run.rounds.folder(number)
+    runs = {family: folder / run_name(family) for family in grpo_run.families}
+    return {family: list(read_episodes(run)) for family, run in runs.items() if run.exists()}
+
+
+def _drawn(grpo_run: GrpoRun, done: Sequence[FinishedRound]) -> dict[str, int]:
+    """The groups of the next round, by family."""
+    groups = grpo_run.grpo.groups_per_round
+    if not grpo_run.config.families:
+        return {"": groups}
+    lock = curriculum_lock(grpo_run.config, grpo_run.locked)
+    return draw_groups(grpo_run.families, [each.families for each in done], lock, groups, grpo_run.locked.seed)
 
 
 def _collect(
-    grpo_run: GrpoRun, number: int, policy: Policy, sampler: Sampler, say: Say
-) -> tuple[list[Episode], list[ScoredGroup]]:
-    """Collects the round's rollouts. Errored ones are not retried once collection has finished."""
+    grpo_run: GrpoRun, done: Sequence[FinishedRound], policy: Policy, sampler: Sampler, say: Say
+) -> dict[str, list[Episode]]:
+    """Collects the next round's rollouts. Errored ones are not retried once collection has finished."""
+    number, drawn = len(done) + 1, _drawn(grpo_run, done)
     folder = grpo_run.rounds.folder(number)
-    run, mark = folder / "run", folder / "collected.json"
+    mark = folder / "collected.json"
     if not mark.exists():
         size = f"{grpo_run.grpo.groups_per_round} groups of {grpo_run.grpo.group_size}"
-        say(f"round {number}/{grpo_run.wanted}: {size} by {policy.name}")
-        sampler.collect(training_batch(grpo_run.config, grpo_run.locked, number, policy.folder, run))
-    episodes, groups = _rollouts(grpo_run, number)
-    ok = sum(episode.status == "ok" for episode in episodes)
-    if not ok:
-        raise ModelError(f"{run}: no rollout finished; see its episodes, then continue with resume=true")
-    write_json(mark, {"finished": ok, "errored": len(episodes) - ok})
-    return episodes, groups
+        say(f"round {number}/{grpo_run.wanted}: {size} by {policy.name}{_choice(grpo_run, done, drawn)}")
+        for batch in round_batches(grpo_run.config, grpo_run.locked, number, policy.folder, folder, drawn):
+            sampler.collect(batch)
+    episodes = _episodes(grpo_run, number)
+    ends = [episode.status for found in episodes.values() for episode in found]
+    if not (ok := ends.count("ok")):
+        raise ModelError(f"{folder}: no rollout finished; see its episodes, then continue with resume=true")
+    write_json(mark, {"finished": ok, "errored": len(ends) - ok})
+    return episodes
+
+
+def _choice(grpo_run: GrpoRun, done: Sequence[FinishedRound], drawn: Mapping[str, int]) -> str:
+    """What the curriculum has drawn and why, or ""."""
+    if not grpo_run.config.families:
+        return ""
+    lock = curriculum_lock(grpo_run.config, grpo_run.locked)
+    rates = describe_rates(grpo_run.families, [each.families for each in done], lock)
+    return f": {', '.join(f'{count} {family}' for family, count in drawn.items())}; success so far: {rates}"
+
+
+def _success(episodes: Mapping[str, list[Episode]], drawn: Mapping[str, int]) -> dict[str, FamilyRound]:
+    judged = {family: [bool(e.success) for e in found if e.success is not None] for family, found in episodes.items()}
+    return {family: FamilyRound(drawn[family], len(each), sum(each)) for family, each in judged.items()}
 
 
 def _rules(grpo_run: GrpoRun, done: list[FinishedRound], episodes: list[Episode]) -> Rules:
@@ -167,7 +205,7 @@ def _rules(grpo_run: GrpoRun, done: list[FinishedRound], episodes: list[Episode]
 def _train(grpo_run: GrpoRun, finished: FinishedRound, gated: FilteredGroups, folder: Path, say: Say) -> Policy:
     """Trains the round's version: optimiser steps, adapter and card. Skips what already exists."""
     version = _version(grpo_run, folder)
-    constants = {
+    constants: dict[str, Any] = {
         "round": finished.round,
         "policy": finished.policy.digest,
         "reward": finished.reward,
@@ -176,7 +214,10 @@ def _train(grpo_run: GrpoRun, finished: FinishedRound, gated: FilteredGroups, fo
         "groups_refused": finished.refused,
         "sequences_left_out": finished.left_out,
     }
-    round_training = RoundTraining(version, grpo_run.config.lock, grpo_run.rounds.checkpoints, constants)
+    if finished.families:
+        constants["families"] = {name: to_builtins(each) for name, each in finished.families.items()}
+    history = [*(each.families for each in grpo_run.rounds.done()), finished.families] if finished.families else ()
+    round_training = RoundTraining(version, grpo_run.config.lock, grpo_run.rounds.checkpoints, constants, history)
     if is_finished(version):
         check_card_of_round(version, grpo_run.locked, finished.policy, gated.groups)
     else:
@@ -190,7 +231,7 @@ def _train(grpo_run: GrpoRun, finished: FinishedRound, gated: FilteredGroups, fo
             round_batch,
             round_training,
             refused=gated.refused,
-            runs=[folder / "run"],
+            runs=[folder / run_name(family) for family in finished.families or [""]],
             heldout=[check.on_card for check in grpo_run.rounds.checks() if check.step <= finished.steps],
             command=grpo_run.command,
         )

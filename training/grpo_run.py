@@ -10,10 +10,11 @@ from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import values_digest
 from hermes_lab.records import read_episodes
-from hermes_lab.training.grpo_config import Batch, GrpoConfig, grpo_lock, heldout_batch, training_batch
+from hermes_lab.training.curriculum import check_history
+from hermes_lab.training.grpo_config import Batch, GrpoConfig, curriculum_lock, grpo_lock, heldout_batch, training_batch
 from hermes_lab.training.lock import GrpoLock, LockedConfig, lock_digest
 from hermes_lab.training.lora import Say, find_parent
-from hermes_lab.training.rounds import FinishedRound, Policy, Rounds
+from hermes_lab.training.rounds import FinishedRound, Policy, Rounds, RoundTraining
 from hermes_lab.training.select import task_digest
 
 
@@ -50,6 +51,11 @@ class GrpoRun(NamedTuple):
         """Rounds of the whole training."""
         return self.locked.total_steps // self.grpo.steps_per_round
 
+    @property
+    def families(self) -> list[str]:
+        """The names of the families; one, "", without any."""
+        return list(self.config.families) or [""]
+
     def policy(self, done: list[FinishedRound]) -> Policy:
         """The newest version, or before the first one the policy that the training starts from."""
         return done[-1].version if done else self.start
@@ -66,7 +72,8 @@ def prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) ->
     # Report errors in the run configurations before writing anything.
     made_from = {
         "lock": lock_digest(locked),
-        "rollouts": config_digest(training_batch(config, locked, 1, "", out).config),
+        "rollouts": "" if config.families else config_digest(training_batch(config, locked, 1, "", out).config),
+        "families": _families_digest(config, locked) if config.families else "",
         "heldout": config_digest(heldout_batch(config, locked, "", out).config) if config.heldout else "",
         "gate": values_digest({"splits": sorted(config.gate.splits), "held_out": sorted(held_out)}),
         "name": config.name,
@@ -77,6 +84,19 @@ def prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) ->
     start = Policy(str(parent), adapter_digest(parent)) if parent else Policy("", locked.base_model)
     made_from |= {"parent": start.digest, "base model": weights.training_digest(locked.base_model, base)}
     made_from |= {"tokenizer": weights.tokenizer_digest(weights.resolve(locked.tokenizer, say))}
-    return GrpoRun(
-        config, locked, grpo, base, start, Rounds.begin(out, made_from, resume=config.resume), held_out, command
-    )
+    rounds = Rounds.begin(out, made_from, resume=config.resume)
+    if config.resume and config.families:
+        checkpoint = RoundTraining(out, config.lock, rounds.checkpoints, {}).last_checkpoint()
+        if checkpoint:
+            check_history(checkpoint, [each.families for each in rounds.done()])
+    return GrpoRun(config, locked, grpo, base, start, rounds, held_out, command)
+
+
+def _families_digest(config: GrpoConfig, locked: LockedConfig) -> str:
+    """sha256 of the families, in their order, with the configurations of their rollouts."""
+    curriculum_lock(config, locked)
+    digests = [
+        [family, config_digest(training_batch(config, locked, 1, "", Path(), family).config)]
+        for family in config.families
+    ]
+    return values_digest({"families": digests})

@@ -1,7 +1,7 @@
 """The folder of a GRPO training: its inputs, rounds and metrics."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import HeldOut
 from hermes_lab.records import write_atomic, write_json
+from hermes_lab.training.curriculum import FamilyRound, Round, write_history
 from hermes_lab.training.starved import Measured
 from hermes_lab.training.training_run import TrainingRun
 
@@ -45,7 +46,8 @@ class FinishedRound(msgspec.Struct, frozen=True, kw_only=True):
 
     `steps` counts optimiser steps since the start of the training; `used` and `refused` count groups, `left_out` the
     sequences of used groups without a gradient (`hermes_lab.envs.groups.one_sequence_each`); `reward` is the mean over
-    all rollouts, `length` their mean number of sampled tokens, `measured` how they ended (None in older trainings)."""
+    all rollouts, `length` their mean number of sampled tokens, `measured` how they ended (None in older trainings),
+    `families` the groups and the success of each family, if the training has families."""
 
     round: int
     policy: Policy
@@ -58,6 +60,7 @@ class FinishedRound(msgspec.Struct, frozen=True, kw_only=True):
     length: float
     seconds: float
     measured: Measured | None = None
+    families: dict[str, FamilyRound] = {}
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,8 +122,8 @@ class Rounds:
             before = json.loads(path.read_text())
         except (OSError, ValueError, RecursionError):
             raise ConfigError(f"resume: {out} contains no training; start without resume") from None
-        for part, digest in made_from.items():
-            if before.get(part) != digest:
+        for part in [*made_from, *before]:
+            if before.get(part, "") != made_from.get(part, ""):
                 raise ConfigError(f"resume: {out} was started with another {part}; start without resume")
         return cls(out)
 
@@ -181,17 +184,26 @@ class Rounds:
 
 class RoundTraining(TrainingRun):
     """The training run of a round's version. Checkpoints are shared by all rounds; `constants` are added to every line
-    of the metrics."""
+    of the metrics. `history` has the families of all rounds up to this one, if the training has families."""
 
-    def __init__(self, folder: Path, lock: str, checkpoints: Path, constants: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, lock: str, checkpoints: Path, constants: Mapping[str, Any], history: Sequence[Round] = ()
+    ) -> None:
         super().__init__(folder, lock)
         self.checkpoints = checkpoints
         self._made_from = checkpoints / MADE_FROM
         self._constants = constants
+        self._history = history
 
     def log(self, metrics: Mapping[str, Any]) -> None:
         """Appends one line."""
         super().log({**metrics, **self._constants})
+
+    def write_manifest(self, step: int) -> None:
+        """Adds the families of all rounds, then the manifest."""
+        if self._history:
+            write_history(self.checkpoints / f"checkpoint-{step}", self._history)
+        super().write_manifest(step)
 
     def last_step(self) -> int:
         """The step of the newest complete checkpoint, or 0."""

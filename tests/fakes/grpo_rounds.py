@@ -13,16 +13,23 @@ from fakes.episodes import conversation, episode, trajectory, write_run
 from fakes.training import smoke_lock
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.training import grpo
+from hermes_lab.training import rounds as training_rounds
 from hermes_lab.training.grpo import train_grpo
 from hermes_lab.training.grpo_config import Batch, GrpoConfig
 from hermes_lab.training.grpo_steps import RoundBatch
-from hermes_lab.training.rounds import RoundTraining
+from hermes_lab.training.rounds import FinishedRound, Rounds, RoundTraining
 from hermes_lab.types import EpisodeError, ModelIdentity, Reward, TaskInfo, TokenBranch
 
 ROUNDS = 3
 
 
-def made_up_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GrpoConfig:
+class Killed(BaseException):
+    """Ends a training as a kill would: nothing is tidied up."""
+
+
+def made_up_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, grpo_values: dict[str, Any] | None = None, **values: Any
+) -> GrpoConfig:
     """Three rounds of one step, two groups of two, on weights that are a file."""
     monkeypatch.setattr(grpo, "take_steps", made_up_steps)
     base = tmp_path / "base"
@@ -30,8 +37,9 @@ def made_up_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GrpoConfi
     (base / "model.safetensors").write_text("weights")
     for name in ("config.json", "tokenizer_config.json"):
         (base / name).write_text("{}")
-    short = {"group_size": 2, "steps_per_eval": 2, "eval_limit_ratio": 0.5}
-    lock = smoke_lock(tmp_path, "grpo", base_model=str(base), tokenizer=str(base), total_steps=ROUNDS, grpo=short)
+    short = {"group_size": 2, "steps_per_eval": 2, "eval_limit_ratio": 0.5} | (grpo_values or {})
+    given = {"total_steps": ROUNDS} | values
+    lock = smoke_lock(tmp_path, "grpo", base_model=str(base), tokenizer=str(base), grpo=short, **given)
     return GrpoConfig(
         lock=lock,
         adapters=str(tmp_path / "adapters"),
@@ -52,6 +60,10 @@ def made_up_steps(
     }
     (training_run.folder / "adapter_config.json").write_text("{}")
     (training_run.folder / "adapter_model.safetensors").write_text(json.dumps(made))
+    checkpoint = training_run.checkpoints / f"checkpoint-{round_batch.end}"
+    checkpoint.mkdir(exist_ok=True)
+    (checkpoint / "trainer_state.json").write_text("{}")
+    training_run.write_manifest(round_batch.end)
     training_run.metrics.unlink(missing_ok=True)
     training_run.log({"step": round_batch.end, "loss": 0.0, "seconds": 1.0})
 
@@ -81,7 +93,7 @@ class MadeUp:
         digest = adapter_digest(Path(model.adapter)) if model.adapter else ""
         episodes = []
         for n in range(batch.tasks * batch.samples):
-            score = 0.0 if number in self.dull else float(n % 2 or n // batch.samples < self.solved)
+            score = self.score(batch, n)
             branch = TokenBranch((1, 2, 3 + n % batch.samples), (0, 0, 1), (0.0, 0.0, -0.5))
             one = episode(
                 f"task {number}.{n // batch.samples}",
@@ -101,6 +113,12 @@ class MadeUp:
             episodes.append(one)
         write_run(batch.folder, *episodes)
 
+    def score(self, batch: Batch, n: int) -> float:
+        """The score of rollout n of a batch."""
+        if batch.config.suite.split == "train" and batch.config.suite.seed in self.dull:
+            return 0.0
+        return float(n % 2 or n // batch.samples < self.solved)
+
     def retire(self, version: Path) -> None:
         self.retired.append(version.name)
 
@@ -111,3 +129,38 @@ def train(config: GrpoConfig, rollouts: MadeUp, say: Callable[[str], None] = pri
         yield rollouts
 
     return train_grpo(config, opened, say)
+
+
+def silent(message: str) -> None:
+    del message
+
+
+def done(config: GrpoConfig) -> list[FinishedRound]:
+    return Rounds(Path(config.out)).done()
+
+
+def countdown(patch: pytest.MonkeyPatch, writes: int) -> None:
+    """Kills the training before it writes for the so manieth time."""
+    left = writes
+
+    def counted(write: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            return write(*args, **kwargs)
+
+        return call
+
+    for module, names in (
+        (grpo, ("write_json", "write_groups", "take_steps", "write_card")),
+        (training_rounds, ("write_json", "write_atomic")),
+    ):
+        for name in names:
+            patch.setattr(module, name, counted(getattr(module, name)))
+
+
+def outcome(config: GrpoConfig) -> Any:
+    rounds = [(d.policy.digest, d.version.digest, d.steps, d.used, d.refused) for d in done(config)]
+    return rounds, (Path(config.out) / "metrics.jsonl").read_text()

@@ -8,35 +8,31 @@ from typing import Any
 import pytest
 import yaml
 from fakes.episodes import episode, write_run
-from fakes.grpo_rounds import ROUNDS, MadeUp, made_up_config, train
+from fakes.grpo_rounds import (
+    ROUNDS,
+    Killed,
+    MadeUp,
+    countdown,
+    done,
+    made_up_config,
+    outcome,
+    silent,
+    train,
+)
 from msgspec.structs import replace
 
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.cards import read_card
 from hermes_lab.records import write_json
-from hermes_lab.training import grpo
-from hermes_lab.training import rounds as training_rounds
 from hermes_lab.training.config import Gate
 from hermes_lab.training.grpo_config import Batch, GrpoConfig, heldout_batch, load_grpo_config, training_batch
 from hermes_lab.training.lock import load_lock, write_lock
-from hermes_lab.training.rounds import Check, FinishedRound, Rounds, RoundTraining
-
-
-class Killed(BaseException):
-    """Ends a training as a kill would: nothing is tidied up."""
+from hermes_lab.training.rounds import Check, Rounds, RoundTraining
 
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GrpoConfig:
     return made_up_config(tmp_path, monkeypatch)
-
-
-def silent(message: str) -> None:
-    del message
-
-
-def done(config: GrpoConfig) -> list[FinishedRound]:
-    return Rounds(Path(config.out)).done()
 
 
 def test_each_round_is_sampled_by_the_version_before_it(config: GrpoConfig) -> None:
@@ -185,33 +181,6 @@ def test_a_training_killed_at_any_write_ends_as_if_it_had_not_been(
         assert outcome(again) == whole, f"killed before write {kills}"
         kills += 1
     assert kills > 20
-
-
-def countdown(patch: pytest.MonkeyPatch, writes: int) -> None:
-    """Kills the training before it writes for the so manieth time."""
-    left = writes
-
-    def counted(write: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise Killed
-            return write(*args, **kwargs)
-
-        return call
-
-    for module, names in (
-        (grpo, ("write_json", "write_groups", "take_steps", "write_card")),
-        (training_rounds, ("write_json", "write_atomic")),
-    ):
-        for name in names:
-            patch.setattr(module, name, counted(getattr(module, name)))
-
-
-def outcome(config: GrpoConfig) -> Any:
-    rounds = [(d.policy.digest, d.version.digest, d.steps, d.used, d.refused) for d in done(config)]
-    return rounds, (Path(config.out) / "metrics.jsonl").read_text()
 
 
 def test_a_resume_of_another_training_names_the_part(config: GrpoConfig) -> None:
