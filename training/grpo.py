@@ -21,7 +21,14 @@ from hermes_lab.training.adapters import is_finished, new_version, write_card
 from hermes_lab.training.curriculum import FamilyRound, describe_rates, draw_groups
 from hermes_lab.training.group_filter import FilteredGroups, Rules, filter_groups
 from hermes_lab.training.grpo_card import check_card_of_round, grpo_card
-from hermes_lab.training.grpo_config import GrpoConfig, curriculum_lock, round_batches, run_name, training_batch
+from hermes_lab.training.grpo_config import (
+    GrpoConfig,
+    curriculum_lock,
+    refuse_compression,
+    round_batches,
+    run_name,
+    training_batch,
+)
 from hermes_lab.training.grpo_run import GrpoRun, OpenSampler, Sampler, prepare
 from hermes_lab.training.grpo_steps import RoundBatch, take_steps
 from hermes_lab.training.heldout import evaluate, heldout_summary
@@ -29,7 +36,7 @@ from hermes_lab.training.lock import load_lock
 from hermes_lab.training.lora import Say, require_libraries
 from hermes_lab.training.rounds import FinishedRound, Policy, RoundTraining
 from hermes_lab.training.select import is_held_out, refusals
-from hermes_lab.training.starved import Measured, add, advice, measure, partly, reason, starved
+from hermes_lab.training.starved import EQUAL, Measured, add, advice, measure, partly, reason, starved
 from hermes_lab.types import Episode, ScoredGroup
 
 
@@ -40,8 +47,7 @@ def train_grpo(config: GrpoConfig, open_sampler: OpenSampler, say: Say, command:
     because rounds had no group to train on.
     """
     locked = load_lock(Path(config.lock))
-    if config.gate.compress:
-        raise ConfigError("gate.compress: not supported by GRPO, which trains on the sampled tokens")
+    refuse_compression(config)
     require_libraries(locked)
     grpo_run = prepare(config, locked, say, command)
     if not grpo_run.start.folder:
@@ -118,7 +124,7 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
     say(
         f"{title}: mean reward {reward:.3f}, {measured.solved} of {measured.rollouts} rollouts solved; "
         f"{len(gated.groups)} of {grpo_run.grpo.groups_per_round} groups usable{refusals(gated.refused)}"
-        f"{measured.equal()}{left_out}"
+        f"{measured.equal() if EQUAL in gated.refused else ''}{left_out}"
     )
     if gated.groups:
         if not done:

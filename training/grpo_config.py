@@ -50,6 +50,12 @@ def load_grpo_config(sources: Sequence[str]) -> GrpoConfig:
     return load_training(GrpoConfig, sources)
 
 
+def refuse_compression(config: GrpoConfig) -> None:
+    """Raises `ConfigError` if conversations are to be shortened."""
+    if config.gate.compress:
+        raise ConfigError("gate.compress: not supported by GRPO, which trains on the sampled tokens")
+
+
 def grpo_lock(config: GrpoConfig, locked: LockedConfig) -> GrpoLock:
     """The lock's GRPO section. Raises `ConfigError` if it has none."""
     if locked.grpo is None:

@@ -97,6 +97,7 @@ class MadeUp:
             branch = TokenBranch((1, 2, 3 + n % batch.samples), (0, 0, 1), (0.0, 0.0, -0.5))
             one = episode(
                 f"task {number}.{n // batch.samples}",
+                lane=f"off-r0-w{batch.first_world}",
                 sample=n % batch.samples,
                 task=TaskInfo("d", batch.config.suite.split, batch.first_world),
                 model=ModelIdentity("openai", model.name, model.base_url, Path(model.adapter).name, digest),
@@ -107,7 +108,9 @@ class MadeUp:
             )
             if n < self.errored:
                 failed = EpisodeError("model", "gone")
-                one = episode(one.task_id, sample=one.sample, status="errored", error=failed, verdicts=())
+                one = episode(
+                    one.task_id, lane=one.lane, sample=one.sample, status="errored", error=failed, verdicts=()
+                )
             if n < self.unjudged:
                 one = replace(one, success=None, score=None, reward=None, verdicts=())
             episodes.append(one)
