@@ -233,7 +233,7 @@ def test_groups_of_another_policy_are_refused_and_counted(
 ) -> None:
     with pytest.raises(ConfigError, match="no usable group in round 1 "):
         train(config.model_copy(update={"heldout": ()}), TinySampler(config, policy="forged"))
-    done = json.loads((Path(config.out) / "round-2" / "done.json").read_text())
+    done = json.loads((Path(config.out) / "round-1" / "done.json").read_text())
     assert (done["used"], done["refused"], done["version"]["folder"]) == (0, {"of another policy": 2}, "")
     assert not Path(config.adapters).exists()
     assert "2 of another policy" in capsys.readouterr().out
