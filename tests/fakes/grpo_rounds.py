@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fakes.episodes import conversation, episode, trajectory, write_run
+from fakes.episodes import conversation, episode, trajectory, write_manifest, write_run
 from fakes.training import smoke_lock
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.training import grpo
@@ -109,12 +109,19 @@ class MadeUp:
             if n < self.errored:
                 failed = EpisodeError("model", "gone")
                 one = episode(
-                    one.task_id, lane=one.lane, sample=one.sample, status="errored", error=failed, verdicts=()
+                    one.task_id,
+                    lane=one.lane,
+                    model=one.model,
+                    sample=one.sample,
+                    status="errored",
+                    error=failed,
+                    verdicts=(),
                 )
             if n < self.unjudged:
                 one = replace(one, success=None, score=None, reward=None, verdicts=())
             episodes.append(one)
         write_run(batch.folder, *episodes)
+        write_manifest(batch.folder, command="experiment", wanted=len(episodes))
 
     def score(self, batch: Batch, n: int) -> float:
         """The score of rollout n of a batch."""

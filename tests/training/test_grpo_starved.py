@@ -12,6 +12,7 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.envs.groups import build_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import read_card
+from hermes_lab.training.evaluations import read_evaluations
 from hermes_lab.training.grpo_config import GrpoConfig
 from hermes_lab.training.lineage import lineage
 from hermes_lab.training.lock import GrpoLock, load_lock
@@ -191,3 +192,19 @@ def test_held_out_success_has_intervals_on_cards_and_in_the_summary(config: Grpo
     rows = [json.loads(line) for line in (Path(config.out) / "metrics.jsonl").read_text().splitlines()]
     checks = [row for row in rows if "heldout_success" in row]
     assert [round(row["heldout_low"], 2) for row in checks] == [0.09] * 3
+
+
+def test_an_evaluation_of_a_version_is_among_its_scores(config: GrpoConfig) -> None:
+    last = train(config, MadeUp())
+    scores = [read_evaluations(Path(config.adapters) / f"grpo-v{n}") for n in (1, 2, 3)]
+    assert [len(each) for each in scores] == [0, 1, 1]  # steps_per_eval is 2
+    assert (scores[2][0].n, scores[2][0].solved, scores[2][0].adapter_digest) == (2, 1, read_card(last).digest)
+    train(config.model_copy(update={"resume": True}), MadeUp())
+    assert read_evaluations(last) == scores[2]
+
+
+def test_an_incomplete_evaluation_is_not_among_the_scores(config: GrpoConfig) -> None:
+    said: list[str] = []
+    last = train(config, MadeUp(errored=1), said.append)
+    assert read_evaluations(last) == []
+    assert any("grpo-v3: its score is not recorded next to its card: " in line and "missing" in line for line in said)
