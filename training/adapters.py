@@ -82,6 +82,7 @@ def readme(card: Card) -> str:
     compressed = f"| compressed rows | {card.compressed} |\n" if card.compressed else ""
     parent = f"| parent {card.parent} | `{card.parent_digest}` |\n" if card.parent else ""
     last = ", ".join(f"{name} {value:.4g}" for name, value in card.metrics.items()) or "no metrics"
+    tested = "".join(f"Held-out success after {each.step} steps: {each.sentence()}.\n" for each in card.heldout)
     used = ", ".join(f"{name} {version}" for name, version in card.versions.items())
     return f"""\
 ---
@@ -93,7 +94,7 @@ base_model: {card.base_model}
 A LoRA adapter for `{card.base_model}`, made on {card.created_at} by {_METHODS[card.method]}:
 {card.steps} steps in {card.seconds:.0f} s. Last step: {last}.
 Made with {used}.
-
+{tested}
 | | sha256 |
 |---|---|
 | adapter | `{card.digest}` |

@@ -74,6 +74,7 @@ class Choice:
         if self.method == "grpo":
             suite = f"suite.name={self.environment}"
             tasks = [f"{name}={value}" for name, value in self.edits.items() if "." in name]
+            chosen.pop("families", None)  # of other environments
             chosen["rollouts"] = [*chosen.get("rollouts", ()), suite, *tasks]
             if chosen.get("heldout"):
                 chosen["heldout"] = [*chosen["heldout"], suite]

@@ -1,15 +1,17 @@
 """Held-out scores of an adapter, computed from run folders and stored next to its card."""
 
+from collections import Counter
 from pathlib import Path
 
 import msgspec
 
-from hermes_lab.analysis.stats.intervals import wilson
+from hermes_lab.analysis.stats.rates import Place, rate_over
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_key
 from hermes_lab.manifest import read_manifest
 from hermes_lab.models.cards import read_card
 from hermes_lab.records import read_episodes, write_atomic
+from hermes_lab.types import Episode
 
 EVALUATIONS = "evaluations.jsonl"
 
@@ -17,9 +19,9 @@ EVALUATIONS = "evaluations.jsonl"
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """The score of one arm of a run: `solved` of `n` scored episodes, at the first submission.
 
-    `arm` is "main" if the run has none. `low` and `high` are the 95 % Wilson interval. `unscored` episodes ended
-    without a verdict and are not in `n`. `config_digest` and `adapter_digest` are those of the run and of the adapter
-    that served all of it.
+    `arm` is "main" if the run has none. `low` and `high` are the 95 % Wilson interval, over worlds if there are enough
+    (`hermes_lab.analysis.stats.rates`). `unscored` episodes ended without a verdict and are not in `n`. `config_digest`
+    and `adapter_digest` are those of the run and of the adapter that served all of it.
     """
 
     v: int = 1
@@ -63,7 +65,8 @@ def score(folder: Path, run: Path) -> list[Evaluation]:
     entirely served by this adapter.
     """
     card, manifest = read_card(folder), read_manifest(run)
-    counts: dict[tuple[str, str, str], list[int]] = {}
+    judged: dict[tuple[str, str, str], list[Episode]] = {}
+    unscored: Counter[tuple[str, str, str]] = Counter()
     finished = 0
     for episode in read_episodes(run):
         finished += episode.status != "errored"  # errored episodes are retried
@@ -72,37 +75,41 @@ def score(folder: Path, run: Path) -> list[Evaluation]:
             raise ConfigError(f"{run}: {episode.task_id} was served by {by}, not by {card.name} ({card.digest[:12]})")
         place = lane_key(episode.lane)
         at = (episode.suite, episode.task.split, place.arm if place else "main")
-        count = counts.setdefault(at, [0, 0, 0])
+        scored = judged.setdefault(at, [])
         if episode.success is None:
-            count[2] += 1
+            unscored[at] += 1
         else:
-            count[0] += 1
-            count[1] += int(episode.success)
+            scored.append(msgspec.structs.replace(episode, trajectory=None))  # conversations are large
     if finished < manifest.wanted:
         raise ConfigError(f"{run}: {manifest.wanted - finished} episodes are missing; finish it with --resume")
-    if not any(n for n, _, _ in counts.values()):
+    if not any(judged.values()):
         raise ConfigError(f"{run}: no episode was scored")
-    return _add(folder, [_evaluation(run, manifest.config_digest, card.digest, at, *c) for at, c in counts.items()])
+    found = []
+    for (suite, split, arm), scored in judged.items():
+        rate = rate_over([bool(each.success) for each in scored], [place_of(each) for each in scored])
+        low, high = rate.interval
+        found.append(
+            Evaluation(
+                run=str(run),
+                suite=suite,
+                split=split,
+                arm=arm,
+                n=rate.trials,
+                solved=rate.successes,
+                low=low,
+                high=high,
+                unscored=unscored[suite, split, arm],
+                config_digest=manifest.config_digest,
+                adapter_digest=card.digest,
+            )
+        )
+    return _add(folder, found)
 
 
-def _evaluation(
-    run: Path, config_digest: str, adapter_digest: str, at: tuple[str, str, str], n: int, solved: int, unscored: int
-) -> Evaluation:
-    suite, split, arm = at
-    low, high = wilson(solved, n)
-    return Evaluation(
-        run=str(run),
-        suite=suite,
-        split=split,
-        arm=arm,
-        n=n,
-        solved=solved,
-        low=low,
-        high=high,
-        unscored=unscored,
-        config_digest=config_digest,
-        adapter_digest=adapter_digest,
-    )
+def place_of(episode: Episode) -> Place:
+    """Where an episode stands in its run, for rates over dependent episodes."""
+    world = episode.task.world
+    return Place(world, (world, episode.lane), (world, episode.suite, episode.task_id))
 
 
 def _add(folder: Path, new: list[Evaluation]) -> list[Evaluation]:

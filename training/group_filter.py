@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from hermes_lab.envs.groups import one_sequence_each
+from hermes_lab.training.starved import EQUAL
 from hermes_lab.types import ScoredGroup
 
 
@@ -61,5 +62,5 @@ def refusal(group: ScoredGroup, rules: Rules) -> str | None:
     if max(map(len, group.token_ids)) > rules.max_tokens:
         return "longer than max_token_length"
     if not any(group.advantages):
-        return "with equal rewards"
+        return EQUAL
     return None

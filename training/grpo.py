@@ -6,138 +6,106 @@ All state is on disk, so a killed training can continue with `resume=true`.
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
-from hermes_lab.config.schema import config_digest
 from hermes_lab.envs.groups import build_groups, write_groups
 from hermes_lab.errors import ConfigError, ModelError
-from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
-from hermes_lab.models.cards import values_digest
 from hermes_lab.records import read_episodes, write_json
 from hermes_lab.training.adapters import is_finished, new_version, write_card
+from hermes_lab.training.curriculum import FamilyRound, describe_rates, draw_groups
 from hermes_lab.training.group_filter import FilteredGroups, Rules, filter_groups
 from hermes_lab.training.grpo_card import check_card_of_round, grpo_card
-from hermes_lab.training.grpo_config import Batch, GrpoConfig, grpo_lock, heldout_batch, training_batch
+from hermes_lab.training.grpo_config import (
+    GrpoConfig,
+    curriculum_lock,
+    refuse_compression,
+    round_batches,
+    run_name,
+    training_batch,
+)
+from hermes_lab.training.grpo_run import GrpoRun, OpenSampler, Sampler, prepare
 from hermes_lab.training.grpo_steps import RoundBatch, take_steps
-from hermes_lab.training.lock import GrpoLock, LockedConfig, load_lock, lock_digest
-from hermes_lab.training.locked_files import check_locked_files
-from hermes_lab.training.lora import Say, find_parent, require_libraries
-from hermes_lab.training.rounds import Check, FinishedRound, Policy, Rounds, RoundTraining
-from hermes_lab.training.select import is_held_out, refusals, task_digest
+from hermes_lab.training.heldout import evaluate, heldout_summary
+from hermes_lab.training.lock import load_lock
+from hermes_lab.training.lora import Say, require_libraries
+from hermes_lab.training.rounds import FinishedRound, Policy, RoundTraining
+from hermes_lab.training.select import is_held_out, refusals
+from hermes_lab.training.starved import EQUAL, Measured, add, advice, measure, partly, reason, starved
 from hermes_lab.types import Episode, ScoredGroup
-
-
-class Sampler(Protocol):
-    """Collects rollouts and owns the inference server."""
-
-    def collect(self, batch: Batch) -> None:
-        """Runs the rollouts missing from the batch's folder. Some may stay errored. Raises `KeyboardInterrupt`."""
-        ...
-
-    def retire(self, version: Path) -> None:
-        """Unloads a superseded version from the server."""
-        ...
-
-
-OpenSampler = Callable[[LockedConfig, Path], AbstractContextManager[Sampler]]
-"""Opens a sampler; the server it starts logs to the given path."""
-
-
-class GrpoRun(NamedTuple):
-    """A training with resolved inputs."""
-
-    config: GrpoConfig
-    locked: LockedConfig
-    grpo: GrpoLock
-    base: Path
-    start: Policy
-    rounds: Rounds
-    held_out: frozenset[str]
-    command: str
-
-    @property
-    def wanted(self) -> int:
-        """Rounds of the whole training."""
-        return self.locked.total_steps // self.grpo.steps_per_round
 
 
 def train_grpo(config: GrpoConfig, open_sampler: OpenSampler, say: Say, command: str = "") -> Path:
     """Trains all rounds and returns the folder of the last version. Cards record `command`.
 
-    Raises `ConfigError` if the lock was changed, a resume does not match, a library is missing, or no round had a group
-    to train on.
+    Raises `ConfigError` if the lock was changed, a resume does not match, a library is missing, or the training stopped
+    because rounds had no group to train on.
     """
     locked = load_lock(Path(config.lock))
-    if config.gate.compress:
-        raise ConfigError("gate.compress: not supported by GRPO, which trains on the sampled tokens")
+    refuse_compression(config)
     require_libraries(locked)
-    grpo_run = _prepare(config, locked, say, command)
+    grpo_run = prepare(config, locked, say, command)
     if not grpo_run.start.folder:
         say("no parent: training starts from the base model; use -c parent=ADAPTER to start from an adapter")
     with open_sampler(locked, grpo_run.rounds.log) as sampler:
-        _evaluate(grpo_run, sampler, say)
-        for number in range(len(grpo_run.rounds.done()) + 1, grpo_run.wanted + 1):
-            _round(grpo_run, number, sampler, say)
-            _evaluate(grpo_run, sampler, say)
+        while not (ended := _ended(grpo_run)):
+            if grpo_run.rounds.done():
+                evaluate(grpo_run, sampler, say)
+            _round(grpo_run, sampler, say)
+        if any(each.used for each in grpo_run.rounds.done()):
+            evaluate(grpo_run, sampler, say, ended=ended)
     grpo_run.rounds.write_metrics()  # the training may have been killed just before the last write
+    _stop_if_starved(grpo_run)
+    say(_summary(grpo_run))
+    return Path(grpo_run.rounds.done()[-1].version.folder)
+
+
+def _ended(grpo_run: GrpoRun) -> bool:
     done = grpo_run.rounds.done()
-    if not any(each.used for each in done):
-        raise ConfigError(
-            f"train: no usable group in {grpo_run.wanted} rounds, so there is no adapter; all rollouts of "
-            f"a task had equal rewards, or see the refusals above (rollouts: {grpo_run.rounds.out})"
-        )
-    say(_summary(done))
-    return Path(done[-1].version.folder)
+    return len(done) >= grpo_run.wanted or bool(starved([each.used for each in done]))
 
 
-def _prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) -> GrpoRun:
-    grpo = grpo_lock(config, locked)
-    out = Path(config.out)
-    held_out = frozenset(task_digest(e) for run in config.gate.held_out for e in read_episodes(Path(run)))
-    # Report errors in the run configurations before writing anything.
-    made_from = {
-        "lock": lock_digest(locked),
-        "rollouts": config_digest(training_batch(config, locked, 1, "", out).config),
-        "heldout": config_digest(heldout_batch(config, locked, "", out).config) if config.heldout else "",
-        "gate": values_digest({"splits": sorted(config.gate.splits), "held_out": sorted(held_out)}),
-        "name": config.name,
-        "adapters": str(Path(config.adapters)),
-    }
-    check_locked_files(locked, say)
-    parent = find_parent(config, locked)
-    base = weights.resolve(locked.base_model, say)
-    start = Policy(str(parent), adapter_digest(parent)) if parent else Policy("", locked.base_model)
-    made_from |= {"parent": start.digest, "base model": weights.training_digest(locked.base_model, base)}
-    made_from |= {"tokenizer": weights.tokenizer_digest(weights.resolve(locked.tokenizer, say))}
-    return GrpoRun(
-        config, locked, grpo, base, start, Rounds.begin(out, made_from, resume=config.resume), held_out, command
-    )
+def _stop_if_starved(grpo_run: GrpoRun) -> None:
+    """Raises `ConfigError` with what was measured and advice if the last rounds ended the training."""
+    done = grpo_run.rounds.done()
+    last = done[len(done) - starved([each.used for each in done]) :]
+    if not last:
+        return
+    measured = add([each.measured or _measured(grpo_run, each.round) for each in last])
+    refused = Counter[str]()
+    for each in last:
+        refused.update(each.refused)
+    family = grpo_run.families[0]  # advice names the values of the first family
+    run = training_batch(grpo_run.config, grpo_run.locked, 1, "", grpo_run.rounds.out, family).config
+    tips = advice(measured, refused, grpo_run.grpo, run, parent=bool(grpo_run.start.folder))
+    kept = f"{last[-1].version.folder} is kept" if last[-1].steps else "there is no adapter"
+    why = reason([each.round for each in last], measured, refused, grpo_run.grpo, tips)
+    grpo_run.rounds.stop(why, last[-1])
+    raise ConfigError(f"train: {why}. The training stops, {kept}; rollouts: {grpo_run.rounds.folder(last[-1].round)}")
 
 
-def _policy(grpo_run: GrpoRun, done: list[FinishedRound]) -> Policy:
-    return done[-1].version if done else grpo_run.start
-
-
-def _round(grpo_run: GrpoRun, number: int, sampler: Sampler, say: Say) -> None:
+def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
     began, done = time.monotonic(), grpo_run.rounds.done()
-    policy, steps = _policy(grpo_run, done), done[-1].steps if done else 0
+    number = len(done) + 1
+    policy, steps = grpo_run.policy(done), done[-1].steps if done else 0
     folder = grpo_run.rounds.folder(number)
     title = f"round {number}/{grpo_run.wanted}"
-    episodes = _collect(grpo_run, number, policy, sampler, say)
+    by_family = _collect(grpo_run, done, policy, sampler, say)
+    episodes = [episode for found in by_family.values() for episode in found]
+    groups = list(build_groups(episodes))
     if len(done) > 1 and done[-2].version not in (policy, grpo_run.start):
         sampler.retire(Path(done[-2].version.folder))
-    groups = list(build_groups(episodes))
     gated = filter_groups(groups, _rules(grpo_run, done, episodes))
     if lost := len({(episode.lane, episode.task_id) for episode in episodes}) - len(groups):
         gated = gated._replace(refused={**gated.refused, "without a scored rollout": lost})
     write_groups(gated.groups, folder / "groups.jsonl")
     reward, length = _means(groups)
+    measured = measure(episodes, groups)
     finished = FinishedRound(
         round=number,
         policy=policy,
@@ -149,38 +117,84 @@ def _round(grpo_run: GrpoRun, number: int, sampler: Sampler, say: Say) -> None:
         reward=reward,
         length=length,
         seconds=0.0,
+        measured=measured,
+        families=_success(by_family, _drawn(grpo_run, done)) if grpo_run.config.families else {},
     )
     left_out = f"; {gated.left_out} sequences before a rewritten prompt excluded" if gated.left_out else ""
     say(
-        f"{title}: {len(groups)} groups collected, mean reward {finished.reward:.3f}, {len(gated.groups)} usable"
-        f"{refusals(gated.refused)}{left_out}"
+        f"{title}: mean reward {reward:.3f}, {measured.solved} of {measured.rollouts} rollouts solved; "
+        f"{len(gated.groups)} of {grpo_run.grpo.groups_per_round} groups usable{refusals(gated.refused)}"
+        f"{measured.equal() if EQUAL in gated.refused else ''}{left_out}"
     )
     if gated.groups:
+        if not done:
+            evaluate(grpo_run, sampler, say)  # only now, so that a hopeless training ends sooner
         version = _train(grpo_run, finished, gated, folder, say)
         finished = replace(finished, version=version, steps=steps + grpo_run.grpo.steps_per_round)
+        if warning := partly(measured, len(gated.groups)):
+            say(f"{title}: warning: {warning}")
     else:
         say(f"{title}: no usable group; the adapter is unchanged")
     finished = replace(finished, seconds=round(time.monotonic() - began, 1))
     grpo_run.rounds.finish(finished)
     grpo_run.rounds.write_metrics()
     left = finished.seconds * (grpo_run.wanted - number)
-    say(f"{title}: done in {finished.seconds:.0f} s, about {left:.0f} s left")
+    say(f"{title}: done in {finished.seconds:.0f} s{'' if _ended(grpo_run) else f', about {left:.0f} s left'}")
 
 
-def _collect(grpo_run: GrpoRun, number: int, policy: Policy, sampler: Sampler, say: Say) -> list[Episode]:
-    """Collects the round's rollouts. Errored ones are not retried once collection has finished."""
+def _measured(grpo_run: GrpoRun, number: int) -> Measured:
+    episodes = [episode for found in _episodes(grpo_run, number).values() for episode in found]
+    return measure(episodes, list(build_groups(episodes)))
+
+
+def _episodes(grpo_run: GrpoRun, number: int) -> dict[str, list[Episode]]:
+    """The episodes of a collected round, by family; by "" if there are none."""
     folder = grpo_run.rounds.folder(number)
-    run, mark = folder / "run", folder / "collected.json"
+    runs = {family: folder / run_name(family) for family in grpo_run.families}
+    return {family: list(read_episodes(run)) for family, run in runs.items() if run.exists()}
+
+
+def _drawn(grpo_run: GrpoRun, done: Sequence[FinishedRound]) -> dict[str, int]:
+    """The groups of the next round, by family."""
+    groups = grpo_run.grpo.groups_per_round
+    if not grpo_run.config.families:
+        return {"": groups}
+    lock = curriculum_lock(grpo_run.config, grpo_run.locked)
+    return draw_groups(grpo_run.families, [each.families for each in done], lock, groups, grpo_run.locked.seed)
+
+
+def _collect(
+    grpo_run: GrpoRun, done: Sequence[FinishedRound], policy: Policy, sampler: Sampler, say: Say
+) -> dict[str, list[Episode]]:
+    """Collects the next round's rollouts. Errored ones are not retried once collection has finished."""
+    number, drawn = len(done) + 1, _drawn(grpo_run, done)
+    folder = grpo_run.rounds.folder(number)
+    mark = folder / "collected.json"
     if not mark.exists():
         size = f"{grpo_run.grpo.groups_per_round} groups of {grpo_run.grpo.group_size}"
-        say(f"round {number}/{grpo_run.wanted}: {size} by {_name(policy)}")
-        sampler.collect(training_batch(grpo_run.config, grpo_run.locked, number, policy.folder, run))
-    episodes = list(read_episodes(run))
-    ok = sum(episode.status == "ok" for episode in episodes)
-    if not ok:
-        raise ModelError(f"{run}: no rollout finished; see its episodes, then continue with resume=true")
-    write_json(mark, {"finished": ok, "errored": len(episodes) - ok})
+        say(f"round {number}/{grpo_run.wanted}: {size} by {policy.name}{_choice(grpo_run, done, drawn)}")
+        for batch in round_batches(grpo_run.config, grpo_run.locked, number, policy.folder, folder, drawn):
+            sampler.collect(batch)
+    episodes = _episodes(grpo_run, number)
+    ends = [episode.status for found in episodes.values() for episode in found]
+    if not (ok := ends.count("ok")):
+        raise ModelError(f"{folder}: no rollout finished; see its episodes, then continue with resume=true")
+    write_json(mark, {"finished": ok, "errored": len(ends) - ok})
     return episodes
+
+
+def _choice(grpo_run: GrpoRun, done: Sequence[FinishedRound], drawn: Mapping[str, int]) -> str:
+    """What the curriculum has drawn and why, or ""."""
+    if not grpo_run.config.families:
+        return ""
+    lock = curriculum_lock(grpo_run.config, grpo_run.locked)
+    rates = describe_rates(grpo_run.families, [each.families for each in done], lock)
+    return f": {', '.join(f'{count} {family}' for family, count in drawn.items())}; success so far: {rates}"
+
+
+def _success(episodes: Mapping[str, list[Episode]], drawn: Mapping[str, int]) -> dict[str, FamilyRound]:
+    judged = {family: [bool(e.success) for e in found if e.success is not None] for family, found in episodes.items()}
+    return {family: FamilyRound(drawn[family], len(each), sum(each)) for family, each in judged.items()}
 
 
 def _rules(grpo_run: GrpoRun, done: list[FinishedRound], episodes: list[Episode]) -> Rules:
@@ -197,7 +211,7 @@ def _rules(grpo_run: GrpoRun, done: list[FinishedRound], episodes: list[Episode]
 def _train(grpo_run: GrpoRun, finished: FinishedRound, gated: FilteredGroups, folder: Path, say: Say) -> Policy:
     """Trains the round's version: optimiser steps, adapter and card. Skips what already exists."""
     version = _version(grpo_run, folder)
-    constants = {
+    constants: dict[str, Any] = {
         "round": finished.round,
         "policy": finished.policy.digest,
         "reward": finished.reward,
@@ -206,7 +220,10 @@ def _train(grpo_run: GrpoRun, finished: FinishedRound, gated: FilteredGroups, fo
         "groups_refused": finished.refused,
         "sequences_left_out": finished.left_out,
     }
-    round_training = RoundTraining(version, grpo_run.config.lock, grpo_run.rounds.checkpoints, constants)
+    if finished.families:
+        constants["families"] = {name: to_builtins(each) for name, each in finished.families.items()}
+    history = [*(each.families for each in grpo_run.rounds.done()), finished.families] if finished.families else ()
+    round_training = RoundTraining(version, grpo_run.config.lock, grpo_run.rounds.checkpoints, constants, history)
     if is_finished(version):
         check_card_of_round(version, grpo_run.locked, finished.policy, gated.groups)
     else:
@@ -220,7 +237,8 @@ def _train(grpo_run: GrpoRun, finished: FinishedRound, gated: FilteredGroups, fo
             round_batch,
             round_training,
             refused=gated.refused,
-            run=folder / "run",
+            runs=[folder / run_name(family) for family in finished.families or [""]],
+            heldout=[check.on_card for check in grpo_run.rounds.checks() if check.step <= finished.steps],
             command=grpo_run.command,
         )
         write_card(version, card)
@@ -240,41 +258,6 @@ def _version(grpo_run: GrpoRun, folder: Path) -> Path:
     return version
 
 
-def _evaluate(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
-    """Evaluates before the first round, every `steps_per_eval` steps, and after the last round."""
-    done = grpo_run.rounds.done()
-    policy, step = _policy(grpo_run, done), done[-1].steps if done else 0
-    every = grpo_run.grpo.steps_per_eval
-    if not (grpo_run.config.heldout and every) or grpo_run.rounds.check(step):
-        return
-    before = done[-2].steps if len(done) > 1 else 0
-    if done and step // every == before // every and len(done) < grpo_run.wanted:
-        return
-    run = grpo_run.rounds.check_run(step)
-    batch = heldout_batch(grpo_run.config, grpo_run.locked, policy.folder, run)
-    say(f"step {step}: {batch.tasks} held-out tasks by {_name(policy)}")
-    sampler.collect(batch)
-    solved = [episode.success for episode in read_episodes(run) if episode.success is not None]
-    if not solved:
-        raise ModelError(f"{run}: no held-out rollout was judged; see its episodes, then continue with resume=true")
-    unscored = batch.tasks - len(solved)
-    check = Check(
-        step=step,
-        policy=policy.digest,
-        heldout_success=_mean(solved),
-        heldout_tasks=len(solved),
-        heldout_unscored=unscored,
-    )
-    grpo_run.rounds.finish_check(check)
-    grpo_run.rounds.write_metrics()
-    lost = f", {unscored} errored or not judged" if unscored else ""
-    say(f"step {step}: {sum(solved)} of {len(solved)} held-out tasks solved{lost}")
-
-
-def _name(policy: Policy) -> str:
-    return Path(policy.folder).name or policy.digest
-
-
 def _means(groups: Sequence[ScoredGroup]) -> tuple[float, float]:
     """Mean reward and mean sampled tokens per rollout. A rollout with several sequences counts once."""
     rewards: dict[str, float] = {}
@@ -290,9 +273,12 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _summary(done: Sequence[FinishedRound]) -> str:
-    used = [each for each in done if each.used]
+def _summary(grpo_run: GrpoRun) -> str:
+    done = grpo_run.rounds.done()
     rewards = " -> ".join(f"{each.reward:.3f}" for each in done)
+    groups = grpo_run.grpo.groups_per_round * len(done)
+    heldout = heldout_summary(grpo_run)
     return (
-        f"{done[-1].version.folder}: {len(used)} of {len(done)} rounds had a group to train on; mean reward {rewards}"
+        f"{done[-1].version.folder}: {sum(each.used for each in done)} of {groups} groups in {len(done)} rounds were "
+        f"usable; mean reward {rewards}{f'; {heldout}' if heldout else ''}"
     )

@@ -1,7 +1,7 @@
 """The card of a version made by a GRPO round."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import msgspec
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
-from hermes_lab.models.cards import Card, read_card
+from hermes_lab.models.cards import Card, HeldOut, read_card
 from hermes_lab.training.grpo_steps import METRICS, RoundBatch
 from hermes_lab.training.lock import LockedConfig, lock_digest
 from hermes_lab.training.lora import library_versions
@@ -25,7 +25,8 @@ def grpo_card(
     training_run: RoundTraining,
     *,
     refused: Mapping[str, int],
-    run: Path,
+    runs: Sequence[Path],
+    heldout: Sequence[HeldOut],
     command: str,
 ) -> Card:
     """The card of a round's version: `rows` counts the trained sequences, `steps` the steps of the round."""
@@ -45,7 +46,7 @@ def grpo_card(
         parent_digest=_parent_digest(round_batch.policy),
         lock_digest=lock_digest(locked),
         locked=locked.content(),
-        runs=(str(run),),
+        runs=tuple(map(str, runs)),
         data_digest=groups_digest(round_batch.groups),
         refused=dict(refused),
         rows=sum(len(group.token_ids) for group in round_batch.groups),
@@ -53,6 +54,7 @@ def grpo_card(
         trained_tokens=sum(sum(mask_T) for group in round_batch.groups for mask_T in group.masks),
         steps=round_batch.end - round_batch.begin,
         metrics=last,
+        heldout=tuple(heldout),
         seconds=sum(row["seconds"] for row in steps),
         versions=library_versions(),
         command=command,

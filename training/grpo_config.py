@@ -1,6 +1,6 @@
 """The configuration of a GRPO training, and of its rollout and evaluation runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -11,21 +11,25 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.attempts import locked_evaluation_config, locked_run_config
 from hermes_lab.training.config import Training, load_training
-from hermes_lab.training.lock import HOW_TO_CHANGE, GrpoLock, LockedConfig
+from hermes_lab.training.lock import HOW_TO_CHANGE, CurriculumLock, GrpoLock, LockedConfig
 
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 _NO_LEARNING = ("off", "frozen", "oracle")
 
 
 class GrpoConfig(Training):
     """A GRPO training. Each round makes a version `<name>-v<N>` of the adapter."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "grpo"
+    name: Annotated[str, Field(pattern=_NAME)] = "grpo"
     """The adapter's name."""
     out: OutputPath = "runs/grpo"
     """Output folder for rollouts, groups, checkpoints and metrics."""
     rollouts: Annotated[tuple[Source, ...], Field(min_length=1)]
     """The run that generates rollouts: YAML files and `key=value` overrides, as for `experiment`. Tasks are divided
     among its `learning.arms` and `learning.worlds`; each round has new worlds, starting at `suite.world`."""
+    families: dict[Annotated[str, Field(pattern=_NAME)], tuple[Source, ...]] = Field(default={})
+    """Families of tasks by name, each as sources that are added to `rollouts`: `ledger: [suite.name=ledger]`. The
+    lock's section `curriculum` chooses among them by their success rates. Empty: `rollouts` alone."""
     heldout: tuple[Source, ...] = ()
     """The run that evaluates versions, in the same format; empty: none."""
 
@@ -46,6 +50,12 @@ def load_grpo_config(sources: Sequence[str]) -> GrpoConfig:
     return load_training(GrpoConfig, sources)
 
 
+def refuse_compression(config: GrpoConfig) -> None:
+    """Raises `ConfigError` if conversations are to be shortened."""
+    if config.gate.compress:
+        raise ConfigError("gate.compress: not supported by GRPO, which trains on the sampled tokens")
+
+
 def grpo_lock(config: GrpoConfig, locked: LockedConfig) -> GrpoLock:
     """The lock's GRPO section. Raises `ConfigError` if it has none."""
     if locked.grpo is None:
@@ -53,21 +63,56 @@ def grpo_lock(config: GrpoConfig, locked: LockedConfig) -> GrpoLock:
     return locked.grpo
 
 
-def training_batch(config: GrpoConfig, locked: LockedConfig, number: int, adapter: str, folder: Path) -> Batch:
-    """The rollouts of a round (from 1), with the locked sampling."""
-    grpo = grpo_lock(config, locked)
-    run = locked_run_config(config.rollouts, locked, config.lock)
-    _check("rollouts", run)
+def curriculum_lock(config: GrpoConfig, locked: LockedConfig) -> CurriculumLock:
+    """The lock's curriculum. Raises `ConfigError` if it has none."""
+    if locked.curriculum is None:
+        raise ConfigError(f"families: {config.lock} has no section curriculum to choose by; {HOW_TO_CHANGE}")
+    return locked.curriculum
+
+
+def training_batch(
+    config: GrpoConfig, locked: LockedConfig, number: int, adapter: str, folder: Path, family: str = ""
+) -> Batch:
+    """The rollouts of a round (from 1), or those of one family of it, with the locked sampling.
+
+    Every round, and every family in it, has worlds of its own.
+    """
+    grpo, names = grpo_lock(config, locked), list(config.families) or [""]
+    run = locked_run_config((*config.rollouts, *config.families.get(family, ())), locked, config.lock)
+    field = f"families.{family}" if family else "rollouts"
+    _check(field, run)
+    if run.suite.split not in config.gate.splits:
+        raise ConfigError(
+            f"{field}: suite.split {run.suite.split!r} is not in gate.splits ({', '.join(config.gate.splits)}), so no "
+            "group could be trained on; give another split"
+        )
     run = _served(run, locked, adapter)
     suite = run.suite.model_copy(update={"seed": locked.seed + number})
     samples = run.run.model_copy(update={"seed": locked.seed + number, "out": ""})
+    turn = (number - 1) * len(names) + names.index(family)
     return Batch(
         run.model_copy(update={"suite": suite, "run": samples}),
         tasks=grpo.groups_per_round,
         samples=grpo.group_size,
-        first_world=run.suite.world + (number - 1) * run.learning.worlds,
+        first_world=run.suite.world + turn * run.learning.worlds,
         folder=folder,
     )
+
+
+def round_batches(
+    config: GrpoConfig, locked: LockedConfig, number: int, adapter: str, folder: Path, groups: Mapping[str, int]
+) -> list[Batch]:
+    """The rollouts of a round, in the run folders of `folder`. `groups` is their number by family; "" without
+    families."""
+    return [
+        training_batch(config, locked, number, adapter, folder / run_name(family), family)._replace(tasks=count)
+        for family, count in groups.items()
+    ]
+
+
+def run_name(family: str) -> str:
+    """The run folder of a family in that of a round."""
+    return f"run-{family}" if family else "run"
 
 
 def heldout_batch(config: GrpoConfig, locked: LockedConfig, adapter: str, folder: Path) -> Batch:

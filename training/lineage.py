@@ -8,6 +8,7 @@ import msgspec
 from hermes_lab.models.cards import Card, read_card
 from hermes_lab.training.adapters import list_adapters
 from hermes_lab.training.evaluations import Evaluation, read_evaluations
+from hermes_lab.training.rounds import stopped
 
 
 class Ancestor(NamedTuple):
@@ -72,10 +73,12 @@ def _lines(ancestor: Ancestor) -> list[str]:
         f"  lock      sha256 {card.lock_digest}",
         f"  last step {metrics} ({card.steps} steps, {card.seconds:.0f} s)",
         *([f"  command   {card.command}"] if card.command else []),
+        *(f"  step {each.step:<4} {each.sentence()}" for each in card.heldout),
         *(f"  score     {evaluation.sentence()}" for evaluation in ancestor.evaluations),
         *(
             []
             if ancestor.evaluations
             else ["  score     none; `hermes-lab adapters score` takes them from a run folder"]
         ),
+        *([f"  stopped   {why}"] if (why := stopped(ancestor.folder)) else []),
     ]

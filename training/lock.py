@@ -72,10 +72,30 @@ class PreferenceLock(Section):
     """DPO's beta: the strength of the penalty for moving away from the reference model."""
 
 
+class CurriculumLock(Section):
+    """How a GRPO training with `families` chooses among them (`hermes_lab.training.curriculum`)."""
+
+    min_success: Annotated[float, Field(ge=0, lt=1)]
+    """A family with a lower success rate is left out for a while."""
+    max_success: Annotated[float, Field(gt=0, le=1)]
+    """A family with a higher success rate is left out for a while."""
+    memory_rounds: Positive
+    """A success rate is that of the last rounds, this many; a family without a rollout in them is drawn again."""
+
+    @field_validator("max_success")
+    @classmethod
+    def _window(cls, highest: float, info: ValidationInfo) -> float:
+        lowest = info.data.get("min_success", 0.0)
+        if highest <= lowest:
+            raise ValueError(f"must be above min_success, which is {lowest:g}")
+        return highest
+
+
 class LockedConfig(Section):
     """All hyperparameters of a training. There are no defaults: a lock states every value.
 
-    `grpo` and `preference` are set for trainings of that kind; an absent section is not part of the digest.
+    `grpo` and `preference` are set for trainings of that kind, `curriculum` for GRPO with families; an absent section
+    is not part of the digest.
     """
 
     base_model: str
@@ -114,6 +134,8 @@ class LockedConfig(Section):
     """GRPO only."""
     preference: PreferenceLock | None = None
     """Preference training only."""
+    curriculum: CurriculumLock | None = None
+    """GRPO with `families` only."""
 
     @field_validator("grpo")
     @classmethod

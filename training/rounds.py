@@ -1,7 +1,7 @@
 """The folder of a GRPO training: its inputs, rounds and metrics."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,23 @@ import msgspec
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.models.cards import HeldOut
 from hermes_lab.records import write_atomic, write_json
+from hermes_lab.training.curriculum import FamilyRound, Round, write_history
+from hermes_lab.training.starved import Measured
 from hermes_lab.training.training_run import TrainingRun
 
 MADE_FROM = "made_from.json"
+STOPPED = "stopped.json"
+"""Why a training stopped before its last step: in its folder, and in that of the last version."""
+
+
+def stopped(folder: Path) -> str:
+    """Why a training stopped early, by the record in its folder or in that of its last version; "" if it did not."""
+    try:
+        return str(json.loads((folder / STOPPED).read_text())["why"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -22,13 +35,19 @@ class Policy(msgspec.Struct, frozen=True):
     folder: str
     digest: str
 
+    @property
+    def name(self) -> str:
+        """The version, or the base model."""
+        return Path(self.folder).name or self.digest
+
 
 class FinishedRound(msgspec.Struct, frozen=True, kw_only=True):
     """A finished round. `version` is the resulting policy; without a usable group it is the sampling policy.
 
     `steps` counts optimiser steps since the start of the training; `used` and `refused` count groups, `left_out` the
     sequences of used groups without a gradient (`hermes_lab.envs.groups.one_sequence_each`); `reward` is the mean over
-    all rollouts, `length` their mean number of sampled tokens."""
+    all rollouts, `length` their mean number of sampled tokens, `measured` how they ended (None in older trainings),
+    `families` the groups and the success of each family, if the training has families."""
 
     round: int
     policy: Policy
@@ -40,16 +59,34 @@ class FinishedRound(msgspec.Struct, frozen=True, kw_only=True):
     reward: float
     length: float
     seconds: float
+    measured: Measured | None = None
+    families: dict[str, FamilyRound] = {}
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """A held-out evaluation of the policy after `step` optimiser steps, over the judged tasks."""
+    """A held-out evaluation of the policy after `step` optimiser steps, over the judged tasks.
+
+    `heldout_low` and `heldout_high` are the 95 % Wilson interval, over worlds if there are enough; None in older
+    trainings."""
 
     step: int
     policy: str
     heldout_success: float
     heldout_tasks: int
     heldout_unscored: int = 0
+    heldout_low: float | None = None
+    heldout_high: float | None = None
+
+    @property
+    def on_card(self) -> HeldOut:
+        """As it is on the cards of later versions."""
+        return HeldOut(
+            step=self.step,
+            success=self.heldout_success,
+            tasks=self.heldout_tasks,
+            low=self.heldout_low,
+            high=self.heldout_high,
+        )
 
 
 class Rounds:
@@ -85,8 +122,8 @@ class Rounds:
             before = json.loads(path.read_text())
         except (OSError, ValueError, RecursionError):
             raise ConfigError(f"resume: {out} contains no training; start without resume") from None
-        for part, digest in made_from.items():
-            if before.get(part) != digest:
+        for part in [*made_from, *before]:
+            if before.get(part, "") != made_from.get(part, ""):
                 raise ConfigError(f"resume: {out} was started with another {part}; start without resume")
         return cls(out)
 
@@ -112,6 +149,11 @@ class Rounds:
         path = self._check_folder(step) / "check.json"
         return msgspec.json.decode(path.read_bytes(), type=Check) if path.exists() else None
 
+    def checks(self) -> list[Check]:
+        """All finished evaluations, by step."""
+        found = [msgspec.json.decode(path.read_bytes(), type=Check) for path in self.out.glob("heldout-*/check.json")]
+        return sorted(found, key=lambda check: check.step)
+
     def check_run(self, step: int) -> Path:
         """The run folder of an evaluation."""
         return self._check_folder(step) / "run"
@@ -120,14 +162,19 @@ class Rounds:
         """Records a finished evaluation."""
         write_json(self._check_folder(check.step) / "check.json", check)
 
+    def stop(self, why: str, done: FinishedRound) -> None:
+        """Records why the training stops after a round."""
+        content = {"why": why, "round": done.round, "step": done.steps}
+        for folder in (self.out, *([Path(done.version.folder)] if done.steps else [])):
+            write_json(folder / STOPPED, content)
+
     def write_metrics(self) -> None:
         """Writes the steps of all finished rounds and the evaluations, in order."""
         rows: list[dict[str, Any]] = []
         for done in self.done():
             if done.used:
                 rows += TrainingRun(Path(done.version.folder)).rows()
-        checks = (msgspec.json.decode(path.read_bytes()) for path in self.out.glob("heldout-*/check.json"))
-        rows += checks
+        rows += [msgspec.to_builtins(check) for check in self.checks()]
         rows.sort(key=lambda row: row["step"])
         write_atomic(self._metrics, "".join(json.dumps(row) + "\n" for row in rows))
 
@@ -137,17 +184,26 @@ class Rounds:
 
 class RoundTraining(TrainingRun):
     """The training run of a round's version. Checkpoints are shared by all rounds; `constants` are added to every line
-    of the metrics."""
+    of the metrics. `history` has the families of all rounds up to this one, if the training has families."""
 
-    def __init__(self, folder: Path, lock: str, checkpoints: Path, constants: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, lock: str, checkpoints: Path, constants: Mapping[str, Any], history: Sequence[Round] = ()
+    ) -> None:
         super().__init__(folder, lock)
         self.checkpoints = checkpoints
         self._made_from = checkpoints / MADE_FROM
         self._constants = constants
+        self._history = history
 
     def log(self, metrics: Mapping[str, Any]) -> None:
         """Appends one line."""
         super().log({**metrics, **self._constants})
+
+    def write_manifest(self, step: int) -> None:
+        """Adds the families of all rounds, then the manifest."""
+        if self._history:
+            write_history(self.checkpoints / f"checkpoint-{step}", self._history)
+        super().write_manifest(step)
 
     def last_step(self) -> int:
         """The step of the newest complete checkpoint, or 0."""

@@ -12,7 +12,7 @@ import msgspec
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import CARD, Card, read_card
 from hermes_lab.training.adapters import versions
-from hermes_lab.training.rounds import MADE_FROM, FinishedRound
+from hermes_lab.training.rounds import MADE_FROM, FinishedRound, stopped
 
 METRICS = "metrics.jsonl"
 _DEPTH = 3
@@ -20,7 +20,7 @@ _DEPTH = 3
 _LAST = 20
 _CARD_FIELDS = (
     *("name", "method", "base_model", "parent", "lock_digest", "runs", "rows", "trained_tokens", "refused", "steps"),
-    *("metrics", "seconds", "created_at", "digest"),
+    *("metrics", "heldout", "seconds", "created_at", "digest"),
 )
 
 
@@ -49,13 +49,17 @@ def find_training(name: str, root: Path) -> Path:
 
 
 def status(folder: Path) -> dict[str, Any]:
-    """Whether the training is finished, and its last metrics with their age. Does not check for a running process."""
+    """Whether the training is finished or stopped, and its last metrics with their age.
+
+    Does not check for a running process."""
     rows = last_metrics(folder, 1)
     done = _rounds(folder)
     finished = (folder / CARD).is_file() or _made_all(folder, done)
     answer: dict[str, Any] = {"training": str(folder), "status": "finished" if finished else "unfinished"}
     if done:
         answer["rounds"] = len(done)
+    if why := stopped(folder):
+        answer |= {"status": "stopped", "why": why}
     if rows:
         answer |= {"last": rows[-1], "seconds_ago": round(max(time.time() - (folder / METRICS).stat().st_mtime, 0))}
     return answer

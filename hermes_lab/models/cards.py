@@ -18,6 +18,24 @@ LOCK_KEY, LOCKED_KEY = "hermes_lab.lock", "hermes_lab.locked"
 Method = Literal["sft", "preference", "grpo"]
 
 
+class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Held-out success of the policy after `step` optimiser steps of a training: `success` over `tasks` judged tasks,
+    with its 95 % interval."""
+
+    step: int
+    success: float
+    tasks: int
+    low: float | None = None
+    high: float | None = None
+
+    def sentence(self) -> str:
+        """`12 of 24 held-out tasks solved, 50 % (31-69 %)`."""
+        rate = f"{round(self.success * self.tasks)} of {self.tasks} held-out tasks solved, {100 * self.success:.0f} %"
+        if self.low is None or self.high is None:
+            return rate
+        return f"{rate} ({100 * self.low:.0f}-{100 * self.high:.0f} %)"
+
+
 class Card(msgspec.Struct, frozen=True, kw_only=True):
     """The provenance of an adapter.
 
@@ -25,7 +43,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     `tokenizer_digest` of the tokenizer files and chat template ("" on older cards), `data_digest` of the training data,
     `lock_digest` of `locked`, the locked values. `refused` counts excluded episodes or groups by reason, and
     `compressed` the rows shortened to fit; `rows` and `tokens` count what remained, `trained_tokens` the tokens with a
-    loss. `metrics` are those of the last step, in the units of `metrics.jsonl`. `parent` is the adapter that training
+    loss. `metrics` are those of the last step, in the units of `metrics.jsonl`. `heldout` are the evaluations of its
+    training before this version was made, the first one before the first step. `parent` is the adapter that training
     started from, `command` the command line.
     """
 
@@ -49,6 +68,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     trained_tokens: int
     steps: int
     metrics: dict[str, float] = {}
+    heldout: tuple[HeldOut, ...] = ()
     seconds: float
     versions: dict[str, str]
     command: str = ""

@@ -2,17 +2,23 @@
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options, train_proposals
 from hermes_lab.runners.engine.folder import lock_folder
+
+if TYPE_CHECKING:
+    from hermes_lab.training.grpo_config import GrpoConfig
+    from hermes_lab.training.grpo_run import OpenSampler
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +38,7 @@ def register(app: typer.Typer) -> None:
         "grpo",
         help="Train with GRPO. Each round samples rollouts with the latest adapter, takes a few steps on them and "
         "saves the next adapter. Uses the rollout server of the lock file, or starts one if it is not running.\n\n"
+        "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft --plan   (only show what will run)\n\n"
         "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft\n\n"
         "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft -c resume=true   (after Ctrl-C or a crash)",
     )(grpo)
@@ -62,7 +69,22 @@ def preference(config: options.Config = None, quiet: options.Quiet = False) -> N
     _echo_folder(lambda: train_preference(training, output.say_nothing if quiet else output.say, _command_line()))
 
 
-def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
+Planned = Annotated[
+    bool, typer.Option("--plan", help="Only show what the training needs: steps, memory, time, and what is refused.")
+]
+Probe = Annotated[
+    int,
+    typer.Option(
+        "--probe",
+        min=0,
+        metavar="GROUPS",
+        help="With --plan: collect this many groups at the server, to see whether they are usable.",
+        show_default=False,
+    ),
+]
+
+
+def grpo(config: options.Config = None, quiet: options.Quiet = False, plan: Planned = False, probe: Probe = 0) -> int:
     """`hermes-lab train grpo`."""
     from hermes_lab.runners.environments.collect import open_sampler
     from hermes_lab.runners.listener import ShownListener
@@ -71,20 +93,38 @@ def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
 
     say = output.say_nothing if quiet else output.say
     training = load_grpo_config(config or [])
+    opened = partial(open_sampler, say=say, listener=ShownListener(quiet=quiet))
+    if plan:
+        return _plan_grpo(training, opened, probe)
+    if probe:
+        raise ConfigError("--probe: give it together with --plan; a training stops by itself after a hopeless round")
     with lock_folder(Path(training.out)):
         try:
-            _echo_folder(
-                lambda: train_grpo(
-                    training,
-                    partial(open_sampler, say=say, listener=ShownListener(quiet=quiet)),
-                    say,
-                    _command_line(),
-                )
-            )
+            _echo_folder(lambda: train_grpo(training, opened, say, _command_line()))
         except KeyboardInterrupt:
             output.say("interrupted: progress is saved; continue with -c resume=true")
             return 130
     return 0
+
+
+def _plan_grpo(training: "GrpoConfig", opened: "OpenSampler", groups: int) -> int:
+    """Prints the plan, then probes the server if asked."""
+    from hermes_lab.training.grpo_plan import grpo_rows, probe
+    from hermes_lab.training.lock import load_lock
+
+    locked = load_lock(Path(training.lock))
+    _print_rows(f"grpo under {training.lock}", grpo_rows(training, locked))
+    if groups:
+        folder = Path(f"{training.out}-probe") / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        with redirect_stdout(sys.stderr), opened(locked, folder / "server.log") as sampler:
+            found = probe(training, locked, sampler, groups, folder)
+        _print_rows("", found)
+    return 0
+
+
+def _print_rows(title: str, rows: Sequence[tuple[str, str]]) -> None:
+    for line in [*([title] if title else []), *(f"  {name:<9} {text}" for name, text in rows)]:
+        typer.echo(line)
 
 
 def lock(

@@ -62,6 +62,7 @@ def config(base: Path, tmp_path: Path) -> GrpoConfig:
         total_steps=4,
         learning_rate=0.01,
         grpo={"steps_per_round": 2, "steps_per_eval": 2, "temperature": TEMPERATURE},
+        curriculum={"min_success": 0.2, "max_success": 0.8, "memory_rounds": 2},
     )
     return GrpoConfig(
         lock=lock,
@@ -113,7 +114,7 @@ class TinySampler:
                 episodes.append(
                     episode(
                         f"task {task}",
-                        round=0,
+                        lane=f"off-r0-w{batch.first_world}",
                         sample=sample,
                         task=TaskInfo("d", batch.config.suite.split, batch.first_world),
                         model=identity,
@@ -206,8 +207,14 @@ def die_at(config: GrpoConfig, step: int) -> None:
     train(config)
 
 
-def test_a_training_killed_in_its_steps_resumes_to_the_very_same_adapters(config: GrpoConfig, tmp_path: Path) -> None:
-    config = config.model_copy(update={"heldout": ()})
+FAMILIES = {name: (f"suite.options.ruled={n}",) for n, name in enumerate("abc", 1)}
+
+
+@pytest.mark.parametrize("families", [{}, FAMILIES], ids=["one suite", "families"])
+def test_a_training_killed_in_its_steps_resumes_to_the_very_same_adapters(
+    config: GrpoConfig, tmp_path: Path, families: dict[str, tuple[str, ...]]
+) -> None:
+    config = config.model_copy(update={"heldout": (), "families": families})
     process = multiprocessing.get_context("spawn").Process(target=die_at, args=(config, 4))
     process.start()
     process.join()
@@ -224,9 +231,9 @@ def test_a_training_killed_in_its_steps_resumes_to_the_very_same_adapters(config
 def test_groups_of_another_policy_are_refused_and_counted(
     config: GrpoConfig, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(ConfigError, match="no usable group in 2 rounds"):
+    with pytest.raises(ConfigError, match="no usable group in round 1 "):
         train(config.model_copy(update={"heldout": ()}), TinySampler(config, policy="forged"))
-    done = json.loads((Path(config.out) / "round-2" / "done.json").read_text())
+    done = json.loads((Path(config.out) / "round-1" / "done.json").read_text())
     assert (done["used"], done["refused"], done["version"]["folder"]) == (0, {"of another policy": 2}, "")
     assert not Path(config.adapters).exists()
     assert "2 of another policy" in capsys.readouterr().out

@@ -6,7 +6,15 @@ import pytest
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import values_digest
 from hermes_lab.training.config import load_train_config
-from hermes_lab.training.lock import GrpoLock, LockedConfig, load_lock, lock_digest, locked_value, write_lock
+from hermes_lab.training.lock import (
+    CurriculumLock,
+    GrpoLock,
+    LockedConfig,
+    load_lock,
+    lock_digest,
+    locked_value,
+    write_lock,
+)
 
 SHIPPED = sorted(Path("configs/locks").glob("*.yaml"))
 LOCK = Path("tests/fakes/locks/sft.yaml")
@@ -46,11 +54,16 @@ grpo:
   inference_weight: 1.0
 preference:
   beta: 0.1
+curriculum:
+  min_success: 0.2
+  max_success: 0.8
+  memory_rounds: 4
 """
 FIELDS = [
     *(name for name, field in LockedConfig.model_fields.items() if field.is_required()),
     *(f"grpo.{name}" for name in GrpoLock.model_fields),
     "preference.beta",
+    *(f"curriculum.{name}" for name in CurriculumLock.model_fields),
 ]
 
 
@@ -87,6 +100,8 @@ def test_a_field_changed_by_hand_is_refused(full: Path, field: str) -> None:
         "seed": "7",
         "steps_per_round": "1",
         "eval_limit_ratio": "1",
+        "min_success": "0.1",
+        "max_success": "0.9",
     }
     name = field.rpartition(".")[2]
     text, found = re.subn(rf"^( *){name}: .*$", rf"\1{name}: {changed.get(name, '75')}", full.read_text(), flags=re.M)
@@ -98,8 +113,16 @@ def test_a_field_changed_by_hand_is_refused(full: Path, field: str) -> None:
 
 def test_an_absent_section_is_no_part_of_the_digest(full: Path) -> None:
     assert lock_digest(load_lock(LOCK)) == "005c60e21814141e335aac35ad927afebe45d6255ec2cda1a0845e8243937c01"
-    assert load_lock(full).model_copy(update={"grpo": None, "preference": None}) == load_lock(LOCK)
+    assert load_lock(full).model_copy(update={"grpo": None, "preference": None, "curriculum": None}) == load_lock(LOCK)
     assert lock_digest(load_lock(full)) != lock_digest(load_lock(LOCK))
+
+
+@pytest.mark.parametrize("highest", ["0.1", "0.2"])
+def test_a_window_without_width_is_refused(tmp_path: Path, highest: str) -> None:
+    source = tmp_path / "source.yaml"
+    source.write_text(LOCK.read_text() + SECTIONS.replace("max_success: 0.8", f"max_success: {highest}"))
+    with pytest.raises(ConfigError, match=r"curriculum.max_success: .*must be above min_success, which is 0\.2"):
+        write_lock(source, tmp_path / "lock.yaml")
 
 
 def test_a_lock_with_sections_says_what_each_field_means(full: Path) -> None:

@@ -1,0 +1,162 @@
+"""`hermes-lab train grpo`: its plan, a probe, and the end of a hopeless training, at a scripted server."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from fakes.command import lab
+from fakes.ledger_sampler import LedgerSampler
+from fakes.openai_server import FakeOpenAIServer, running
+from fakes.training import smoke_lock
+
+from hermes_lab.training.grpo_config import load_grpo_config
+from hermes_lab.training.grpo_plan import evaluation_steps, group_chance
+from hermes_lab.training.lock import load_lock
+
+Arguments = Callable[..., list[str]]
+
+
+@contextmanager
+def served(tmp_path: Path, *, hopeless: bool) -> Iterator[tuple[FakeOpenAIServer, list[str]]]:
+    """A server of the ledger's first world, and the arguments of a training at it."""
+    base = tmp_path / "base"
+    base.mkdir()
+    for name in ("model.safetensors", "config.json", "tokenizer_config.json"):
+        (base / name).write_text("{}")
+    sampler = LedgerSampler(8, seeds=(1,), hopeless=hopeless)
+    with running(FakeOpenAIServer(sampler, models=[str(base)])) as server:
+        lock = smoke_lock(
+            tmp_path,
+            "grpo",
+            base_model=str(base),
+            tokenizer=str(base),
+            rollout_server_url=server.base_url,
+            max_token_length=100_000,
+            total_steps=6,
+            grpo={"steps_per_eval": 2, "max_num_workers": 2},
+            curriculum={"min_success": 0.2, "max_success": 0.8, "memory_rounds": 4},
+        )
+        train = tmp_path / "grpo.yaml"
+        train.write_text(
+            f"lock: {lock}\n"
+            f"adapters: {tmp_path}/adapters\n"
+            f"out: {tmp_path}/out\n"
+            "rollouts: [suite.name=ledger, 'learning.arms=[off]', agent.tool_format=hermes, agent.max_iterations=6]\n"
+            "heldout: [suite.name=ledger, suite.split=heldout, 'learning.arms=[off]', model.sampling.temperature=0]\n"
+        )
+        yield server, ["train", "grpo", "-c", str(train)]
+
+
+def test_the_plan_says_what_runs_without_asking_the_server(tmp_path: Path) -> None:
+    with served(tmp_path, hopeless=True) as (server, train):
+        before = sorted(tmp_path.iterdir())
+        done = lab(*train, "--plan")
+        assert server.requests == []
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(tmp_path.iterdir()) == before
+    text = " ".join(done.stdout.split())
+    for part in (
+        "rounds 6, each 2 groups of 4 rollouts at temperature 1, then 1 steps on the usable groups: 48 rollouts",
+        "tasks ledger (train), arms off; worlds 0 to 5, 1 a round",
+        "held-out at steps 0, 2, 4, 6: 4 tasks each of ledger (heldout), arms off, temperature 0; a rate is known to "
+        "about 49 points",
+        "tokens at most 6 replies of 192 tokens a rollout, 55,296 sampled in all",
+        "4 % at 1 %, 19 % at 5 %",
+        "of a first round without any: 92 % at 1 %, 66 % at 5 %",
+    ):
+        assert part in text
+
+
+def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:
+    with served(tmp_path, hopeless=True) as (_, train):
+        done = lab(*train, "--plan", "-c", "families={few: [suite.options.ruled=1], many: [suite.options.ruled=6]}")
+    text = " ".join(done.stdout.split())
+    assert "tasks 1 few: ledger (train, ruled=1), arms off tasks 2 many: ledger (train, ruled=6), arms off" in text
+    assert "families first round 1 few, 1 many; then those that 20 % to 80 % of the rollouts of the last 4" in text
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("rollouts=[suite.name=ledgr, 'learning.arms=[off]']", "no suite 'ledgr', did you mean 'ledger'"),
+        (
+            "rollouts=[suite.name=ledger, suite.split=validation, 'learning.arms=[off]']",
+            "suite.split 'validation' is not in gate.splits",
+        ),
+        ("gate.compress=true", "gate.compress: not supported by GRPO"),
+        ("parent=none", "no such adapter"),
+        ("grpo.temperature=2", "grpo.temperature is locked at 1.0"),
+    ],
+)
+def test_the_plan_refuses_what_the_training_would(tmp_path: Path, override: str, message: str) -> None:
+    with served(tmp_path, hopeless=True) as (_, train):
+        done = lab(*train, "--plan", "-c", override)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_a_probe_measures_a_few_groups(tmp_path: Path) -> None:
+    with served(tmp_path, hopeless=False) as (_, train):
+        done = lab(*train, "--plan", "--probe", "2", "--quiet")
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "probe 2 of 2 groups usable: 4 of 8 rollouts solved, rewards 0 to 1" in text
+    assert "about 2.0 of 2 in a round, none with probability 0 %" in text
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_hopeless_probe_gives_the_advice(tmp_path: Path) -> None:
+    with served(tmp_path, hopeless=True) as (_, train):
+        done = lab(*train, "--plan", "--probe", "1", "--quiet")
+    assert done.returncode == 2
+    assert "probe: no usable group in round 1 (1 with equal rewards): 0 of 4 rollouts solved" in done.stderr
+    assert "most rollouts call no tool in the format 'hermes'" in done.stderr
+
+
+def test_a_probe_without_a_plan_is_refused(tmp_path: Path) -> None:
+    with served(tmp_path, hopeless=True) as (server, train):
+        done = lab(*train, "--probe", "1")
+        assert server.requests == []
+    assert (done.returncode, "--probe: give it together with --plan" in done.stderr) == (2, True)
+
+
+def test_a_hopeless_training_costs_one_round_and_no_evaluation(tmp_path: Path) -> None:
+    with served(tmp_path, hopeless=True) as (server, train):
+        done = lab(*train)
+        asked = len(server.requests)
+        again = lab(*train, "-c", "resume=true")
+        assert len(server.requests) == asked
+    assert (done.returncode, done.stdout) == (2, "")
+    error = done.stderr.splitlines()[-1]
+    assert error.startswith("hermes-lab: error: train: no usable group in round 1 (2 with equal rewards): 0 of 8")
+    assert again.stderr.splitlines()[-1] == error
+    assert not (tmp_path / "adapters").exists()
+    assert not list((tmp_path / "out").glob("heldout-*"))
+    assert not (tmp_path / "out" / "round-2").exists()
+    planned = lab(*train, "--plan")
+    assert "1 of 6 rounds are done" in planned.stdout
+
+
+@pytest.mark.parametrize(
+    ("steps", "per_round", "every", "at"),
+    [(8, 2, 4, [0, 4, 8]), (8, 2, 0, []), (6, 2, 4, [0, 4, 6]), (3, 1, 2, [0, 2, 3]), (4, 4, 100, [0, 4])],
+)
+def test_the_steps_of_evaluations(tmp_path: Path, steps: int, per_round: int, every: int, at: list[int]) -> None:
+    lock = smoke_lock(tmp_path, "grpo", total_steps=steps, grpo={"steps_per_round": per_round, "steps_per_eval": every})
+    locked = load_lock(Path(lock))
+    assert locked.grpo
+    assert evaluation_steps(locked, locked.grpo) == at
+
+
+def test_the_chance_of_a_usable_group() -> None:
+    assert group_chance(0.0, 8) == group_chance(1.0, 8) == 0.0
+    assert group_chance(0.5, 2) == pytest.approx(0.5)
+    assert group_chance(0.2, 8) == pytest.approx(1 - 0.2**8 - 0.8**8)
+
+
+def test_families_may_be_given_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "hard.yaml").write_text("suite: {options: {ruled: 7}}\n")
+    lock = smoke_lock(tmp_path, "grpo")
+    (tmp_path / "t.yaml").write_text(f"lock: {lock}\nrollouts: [suite.name=ledger]\nfamilies: {{hard: [hard.yaml]}}\n")
+    assert load_grpo_config([str(tmp_path / "t.yaml")]).families == {"hard": (str(tmp_path / "hard.yaml"),)}

@@ -1,0 +1,209 @@
+"""What a GRPO training will run, without a model; and a probe, which collects a few groups to see whether it can learn.
+
+The rows are (name, text) pairs, in the order in which they are shown.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.envs.groups import build_groups
+from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.records import read_episodes
+from hermes_lab.tasks.registry import load_suite, wrap_suite_errors
+from hermes_lab.training.adapters import find_adapter
+from hermes_lab.training.curriculum import draw_groups
+from hermes_lab.training.evaluations import read_evaluations
+from hermes_lab.training.group_filter import Rules, filter_groups
+from hermes_lab.training.grpo_config import (
+    Batch,
+    GrpoConfig,
+    curriculum_lock,
+    grpo_lock,
+    heldout_batch,
+    refuse_compression,
+    round_batches,
+    training_batch,
+)
+from hermes_lab.training.grpo_run import Sampler
+from hermes_lab.training.lock import GrpoLock, LockedConfig
+from hermes_lab.training.rounds import Rounds
+from hermes_lab.training.starved import advice, measure, reason
+
+Row = tuple[str, str]
+
+_RATES = (0.01, 0.05, 0.2, 0.5, 0.8, 0.95)
+
+
+def grpo_rows(config: GrpoConfig, locked: LockedConfig) -> list[Row]:
+    """The plan. Loads the suites, but no model, and writes nothing.
+
+    Raises `ConfigError` for what the training would refuse before it samples.
+    """
+    refuse_compression(config)
+    grpo = grpo_lock(config, locked)
+    parent = find_adapter(config.parent, Path(config.adapters)) if config.parent else None
+    rounds = locked.total_steps // grpo.steps_per_round
+    size = grpo.groups_per_round * grpo.group_size
+    first = [training_batch(config, locked, 1, "", Path(), family) for family in config.families or [""]]
+    for batch in first:
+        _check_tasks(batch)
+    rows = [
+        ("policy", _policy(parent, locked)),
+        (
+            "rounds",
+            f"{rounds}, each {grpo.groups_per_round} groups of {grpo.group_size} rollouts at temperature "
+            f"{grpo.temperature:g}, then {grpo.steps_per_round} steps on the usable groups: "
+            f"{rounds * size:,} rollouts, {locked.total_steps} steps",
+        ),
+        *_task_rows(config, locked, rounds, first),
+        ("held-out", _heldout(config, locked, grpo)),
+        ("tokens", _tokens(locked, grpo, first, rounds * size)),
+        ("usable", _usable(grpo)),
+        ("stops", "after the first round if it has no usable group, later after two such rounds in a row"),
+        ("output", f"{config.out}; versions {Path(config.adapters) / config.name}-vN{_so_far(config, rounds)}"),
+    ]
+    return [*rows, *_scores(parent)]
+
+
+def probe(config: GrpoConfig, locked: LockedConfig, sampler: Sampler, groups: int, folder: Path) -> list[Row]:
+    """Collects the first `groups` groups of the training, by the policy that it would start from.
+
+    Raises `ConfigError` with advice if none is usable, `ModelError` if no rollout finished.
+    """
+    grpo = grpo_lock(config, locked)
+    parent = find_adapter(config.parent, Path(config.adapters)) if config.parent else None
+    drawn = {"": groups}
+    if config.families:
+        drawn = draw_groups(list(config.families), [], curriculum_lock(config, locked), groups, locked.seed)
+    batches = round_batches(config, locked, 1, str(parent or ""), folder, drawn)
+    for batch in batches:
+        sampler.collect(batch)
+    episodes = [episode for batch in batches for episode in read_episodes(batch.folder)]
+    if not any(episode.status == "ok" for episode in episodes):
+        raise ModelError(f"{folder}: no rollout finished; see its episodes")
+    found = list(build_groups(episodes))
+    policy = adapter_digest(parent) if parent else locked.base_model
+    gated = filter_groups(found, Rules(grpo.group_size, locked.max_token_length, [policy], config.gate.splits))
+    measured = measure(episodes, found)
+    if not gated.groups:
+        tips = advice(measured, gated.refused, grpo, batches[0].config, parent=bool(parent))
+        raise ConfigError(f"probe: {reason([1], measured, gated.refused, grpo, tips)}; rollouts: {folder}")
+    none = (1 - len(gated.groups) / groups) ** grpo.groups_per_round
+    return [
+        (
+            "probe",
+            f"{len(gated.groups)} of {groups} groups usable{measured.equal()}: {measured.sentence(grpo)}; about "
+            f"{grpo.groups_per_round * len(gated.groups) / groups:.1f} of {grpo.groups_per_round} in a round, none "
+            f"with probability {_percent(none)}; rollouts: {folder}",
+        )
+    ]
+
+
+def group_chance(success: float, group_size: int) -> float:
+    """The probability that a group is usable, neither failed nor solved throughout, if every rollout of its task solves
+    it with probability `success`."""
+    return 1 - success**group_size - (1 - success) ** group_size
+
+
+def evaluation_steps(locked: LockedConfig, grpo: GrpoLock) -> list[int]:
+    """The steps at which a training is evaluated, if every round has a usable group."""
+    if not grpo.steps_per_eval:
+        return []
+    ends = range(0, locked.total_steps + 1, grpo.steps_per_round)
+    due = [end for end in ends[1:] if end // grpo.steps_per_eval != (end - grpo.steps_per_round) // grpo.steps_per_eval]
+    return sorted({0, *due, locked.total_steps})
+
+
+def _check_tasks(batch: Batch) -> None:
+    suite = load_suite(batch.config.suite, batch.config.sandbox)
+    with wrap_suite_errors(suite.name):
+        suite.load(split=batch.config.suite.split, count=1, seed=batch.config.suite.seed, world=batch.first_world)
+
+
+def _task_rows(config: GrpoConfig, locked: LockedConfig, rounds: int, first: Sequence[Batch]) -> list[Row]:
+    if not config.families:
+        worlds = first[0].config.learning.worlds
+        last = first[0].first_world + rounds * worlds - 1
+        return [("tasks", f"{_where(first[0].config)}; worlds {first[0].first_world} to {last}, {worlds} a round")]
+    lock = curriculum_lock(config, locked)
+    window = f"{_percent(lock.min_success)} to {_percent(lock.max_success)}"
+    drawn = draw_groups(list(config.families), [], lock, first[0].tasks, locked.seed)
+    return [
+        *((f"tasks {n}", f"{name}: {_where(one.config)}") for n, (name, one) in enumerate(_named(config, first), 1)),
+        (
+            "families",
+            f"first round {', '.join(f'{count} {family}' for family, count in drawn.items())}; then those that "
+            f"{window} of the rollouts of the last {lock.memory_rounds} rounds solved, and those not tried in these",
+        ),
+    ]
+
+
+def _named(config: GrpoConfig, first: Sequence[Batch]) -> list[tuple[str, Batch]]:
+    return list(zip(config.families, first, strict=True))
+
+
+def _where(run: RunConfig) -> str:
+    options = ", ".join(f"{name}={value}" for name, value in run.suite.options.items())
+    named = run.suite.name or run.suite.path
+    return f"{named} ({run.suite.split}{f', {options}' if options else ''}), arms {', '.join(run.learning.arms)}"
+
+
+def _heldout(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> str:
+    steps = evaluation_steps(locked, grpo)
+    if not (config.heldout and steps):
+        return "none (heldout, grpo.steps_per_eval): nothing will show whether it helped"
+    batch = heldout_batch(config, locked, "", Path())
+    _check_tasks(batch)
+    at = ", ".join(map(str, steps))
+    sampling = f"temperature {batch.config.model.sampling.temperature:g}"
+    return f"at steps {at}: {batch.tasks} tasks each of {_where(batch.config)}, {sampling}; {_certainty(batch.tasks)}"
+
+
+def _certainty(tasks: int) -> str:
+    return f"a rate is known to about {100 * 1.96 * (0.25 / tasks) ** 0.5:.0f} points"
+
+
+def _tokens(locked: LockedConfig, grpo: GrpoLock, first: Sequence[Batch], rollouts: int) -> str:
+    replies = max(batch.config.agent.max_iterations for batch in first)
+    sampled = rollouts * replies * grpo.max_reply_tokens
+    trained = rollouts * locked.max_token_length
+    return (
+        f"at most {replies} replies of {grpo.max_reply_tokens} tokens a rollout, {sampled:,} sampled in all; rollouts "
+        f"above {locked.max_token_length} tokens are refused, so at most {trained:,} in rows, {grpo.steps_per_round} "
+        "times each"
+    )
+
+
+def _usable(grpo: GrpoLock) -> str:
+    chances = [(rate, group_chance(rate, grpo.group_size)) for rate in _RATES]
+    groups = ", ".join(f"{_percent(chance)} at {_percent(rate)}" for rate, chance in chances)
+    none = ", ".join(
+        f"{_percent((1 - chance) ** grpo.groups_per_round)} at {_percent(rate)}" for rate, chance in chances[:3]
+    )
+    return (
+        f"a group is usable if its rewards differ; chance by the success rate of its task: {groups}; of a first round "
+        f"without any: {none}"
+    )
+
+
+def _policy(parent: Path | None, locked: LockedConfig) -> str:
+    if parent:
+        return f"the adapter {parent.name} of the base model {locked.base_model}"
+    return f"the base model {locked.base_model}, without an adapter (parent=ADAPTER starts from one)"
+
+
+def _scores(parent: Path | None) -> list[Row]:
+    return [("score", f"{parent.name}: {each.sentence()}") for each in read_evaluations(parent)] if parent else []
+
+
+def _so_far(config: GrpoConfig, rounds: int) -> str:
+    found = Rounds(Path(config.out))
+    if not found.begun:
+        return ""
+    return f"; {len(found.done())} of {rounds} rounds are done (resume=true continues, or give another out)"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
