@@ -222,7 +222,7 @@ def test_an_endpoint_of_the_environment_is_the_only_variant_in_a_folder_of_its_o
             r"study.yaml:4: extra: unknown field; valid fields: out, shared, parts, variants",
         ),
         ("trainings: {all: [attentive]}", r"trainings.all: give at least two different variants"),
-        ("trainings: {all: [attentive, other]}", r"trainings.all: no variant 'other'; choose from forgetful, attentive"),
+        ("trainings: {all: [attentive, other]}", r"trainings.all: no variant 'other'; choose from forgetful"),
         ("parts: {far: []}", r"groups.both wordings: no part 'near'; choose from far"),
         ("part: {near: []}", r"parts: is required \(also invalid: part\)"),
     ],
