@@ -102,7 +102,8 @@ while read -r how number; do
   set +m # so that a command that was stopped has not ended; `wait -f` says so too, but at times spins for ever
   wait "$job" # or until SIGUSR1
   status=$?
-  # One that was stopped before `set +m` has not ended either. A pipe that stays open is a builtin way to sleep.
+  # `wait` has returned for a command that stopped before `set +m`, with 128 and the signal: it has not ended either.
+  # Reading from a pipe that stays open is a sleep without another program.
   while ((status >= 147 && status <= 150)) && kill -0 "$job"; do
     read -r -t 0.05 <> <(:)
     wait "$job"

@@ -1,4 +1,4 @@
-"""A backend of sandboxes under test."""
+"""The sandbox backends under test."""
 
 from typing import NamedTuple
 
@@ -9,11 +9,11 @@ from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
 
 
 class Backend(NamedTuple):
-    """One way to isolate, as configured for this machine."""
+    """A backend, as configured for this machine."""
 
     name: str
     config: SandboxConfig
 
     def open(self, extras: Extras = NOTHING_MORE, **limits: int) -> Sandbox:
-        """A sandbox with these limits in place of the usual ones."""
+        """A sandbox with these limits instead of the configured ones."""
         return open_sandbox(self.config.model_copy(update=limits), extras)

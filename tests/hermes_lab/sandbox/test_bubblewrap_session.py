@@ -6,10 +6,12 @@ import tempfile
 import textwrap
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from subprocess import PIPE, Popen, TimeoutExpired
 
 import anyio
 import pytest
 
+import hermes_lab.sandbox
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import SandboxError, ToolError
 from hermes_lab.sandbox import open_sandbox, probe
@@ -99,6 +101,26 @@ async def test_timeout_kills_what_the_command_started(
 async def test_a_stopped_command_is_still_timed_out(sandbox: BubblewrapSandbox) -> None:
     assert (await sandbox.exec("kill -STOP $BASHPID", timeout=0.3)).timed_out
     assert (await sandbox.exec("echo on")).output == "on\n"
+
+
+def test_a_command_that_stopped_while_job_control_was_on_has_not_ended() -> None:
+    script = f"""
+        source {Path(hermes_lab.sandbox.__file__).with_name("session.sh")}
+        set -m
+        (kill -STOP $BASHPID) &
+        echo $!
+        sleep 0.3  # job control sees the stop meanwhile
+        finish
+    """
+    with Popen(["bash", "-c", script], stdout=PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        command = int(shell.stdout.readline())
+        try:
+            with pytest.raises(TimeoutExpired):
+                shell.wait(1)
+        finally:
+            os.kill(command, signal.SIGKILL)
+        assert shell.stdout.read() == "137\n"
 
 
 async def test_cancellation_kills_the_command_and_leaves_the_sandbox_usable(
