@@ -16,6 +16,7 @@ from hermes_lab.training.lock import (
     HOW_TO_CHANGE,
     RUN_FIELDS,
     GrpoLock,
+    HardwareLock,
     LockedConfig,
     PreferenceLock,
     load_lock,
@@ -23,7 +24,11 @@ from hermes_lab.training.lock import (
     locked_value,
 )
 
-_SECTIONS: dict[str, type[Section]] = {"grpo": GrpoLock, "preference": PreferenceLock}
+_SECTIONS: dict[str, type[Section]] = {
+    "grpo": GrpoLock,
+    "preference": PreferenceLock,
+    "hardware": HardwareLock,
+}
 _PROCESSES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 _LAUNCHERS = {
     "ACCELERATE_USE_DEEPSPEED": "learning_rate",  # its file may set another optimiser and schedule

@@ -6,7 +6,15 @@ import pytest
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import values_digest
 from hermes_lab.training.config import load_train_config
-from hermes_lab.training.lock import GrpoLock, LockedConfig, load_lock, lock_digest, locked_value, write_lock
+from hermes_lab.training.lock import (
+    GrpoLock,
+    HardwareLock,
+    LockedConfig,
+    load_lock,
+    lock_digest,
+    locked_value,
+    write_lock,
+)
 
 SHIPPED = sorted(Path("configs/locks").glob("*.yaml"))
 LOCK = Path("tests/fakes/locks/sft.yaml")
@@ -46,10 +54,18 @@ grpo:
   inference_weight: 1.0
 preference:
   beta: 0.1
+hardware:
+  gpu_memory: 24
+  precision: bfloat16
+  quantization: none
+  gradient_checkpointing: false
+  packing: true
+  micro_tokens: 4096
 """
 FIELDS = [
-    *(name for name in LockedConfig.model_fields if name not in ("grpo", "preference")),
+    *(name for name in LockedConfig.model_fields if name not in ("grpo", "preference", "hardware")),
     *(f"grpo.{name}" for name in GrpoLock.model_fields),
+    *(f"hardware.{name}" for name in HardwareLock.model_fields),
     "preference.beta",
 ]
 
@@ -87,6 +103,10 @@ def test_a_field_changed_by_hand_is_refused(full: Path, field: str) -> None:
         "seed": "7",
         "steps_per_round": "1",
         "eval_limit_ratio": "1",
+        "precision": "float32",
+        "quantization": "nf4",
+        "gradient_checkpointing": "true",
+        "packing": "false",
     }
     name = field.rpartition(".")[2]
     text, found = re.subn(rf"^( *){name}: .*$", rf"\1{name}: {changed.get(name, '75')}", full.read_text(), flags=re.M)
@@ -98,7 +118,7 @@ def test_a_field_changed_by_hand_is_refused(full: Path, field: str) -> None:
 
 def test_an_absent_section_is_no_part_of_the_digest(full: Path) -> None:
     assert lock_digest(load_lock(LOCK)) == "005c60e21814141e335aac35ad927afebe45d6255ec2cda1a0845e8243937c01"
-    assert load_lock(full).model_copy(update={"grpo": None, "preference": None}) == load_lock(LOCK)
+    assert load_lock(full).model_copy(update={"grpo": None, "preference": None, "hardware": None}) == load_lock(LOCK)
     assert lock_digest(load_lock(full)) != lock_digest(load_lock(LOCK))
 
 
