@@ -1,4 +1,4 @@
-"""How the rows of an optimiser step are laid out: which run at once, padded or packed, and how much of them is shared."""
+"""How the rows of an optimiser step are laid out: which run at once, padded or packed, and what is shared."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -7,6 +7,9 @@ from hermes_lab.training.lock import LockedConfig
 
 MICRO_TOKENS = 2048
 """Maximum tokens that run at once if the lock has no `hardware`, without the shared prefix."""
+
+HEAD_TOKENS = 512
+"""Tokens whose logits are computed at once: a vocabulary of 152,000 takes 2 MB a token."""
 
 
 class Layout(NamedTuple):
@@ -42,8 +45,8 @@ def layout_of(locked: LockedConfig) -> Layout:
 def micro_batches(ends: Sequence[int], split: int, layout: Layout) -> Iterator[MicroBatch]:
     """Micro-batches of rows that end at `ends`, shortest first, given that all share the tokens before `split`.
 
-    Padded rows cost as many tokens as the longest, without the shared prefix, which is kept for the whole step. A packed
-    sequence contains the prefix.
+    Padded rows cost as many tokens as the longest, without the shared prefix, which is kept for the whole step. A
+    packed sequence contains the prefix.
     """
     rows: list[int] = []
     taken = split if layout.packed else 0

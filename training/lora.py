@@ -77,10 +77,12 @@ def load_tokenizer(locked: LockedConfig, say: Say) -> Any:
     return AutoTokenizer.from_pretrained(weights.resolve(locked.tokenizer, say))
 
 
-def training_dtype() -> str:
-    """The dtype of the base model's weights and of computation."""
+def training_dtype(locked: LockedConfig) -> str:
+    """The dtype of the base model's weights and of computation: the locked one, else what this machine is fast in."""
     import torch
 
+    if locked.hardware is not None:
+        return locked.hardware.precision
     return "bfloat16" if torch.cuda.is_available() else cpu_dtype()
 
 
@@ -93,7 +95,7 @@ def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     set_seed(locked.seed)
-    model = AutoModelForCausalLM.from_pretrained(base, dtype=training_dtype())
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=training_dtype(locked))
     if parent:
         child = PeftModel.from_pretrained(model, parent, is_trainable=True)
         # The parent's config has the base model's public name. Checkpoints need the local folder: otherwise PEFT would
@@ -162,7 +164,7 @@ def arguments(locked: LockedConfig, training_run: TrainingRun) -> dict[str, Any]
         "lr_scheduler_type": "cosine",
         "warmup_steps": locked.warmup_steps,
         "seed": locked.seed,
-        "bf16": training_dtype() == "bfloat16",
+        "bf16": training_dtype(locked) == "bfloat16",
         "use_cpu": not torch.cuda.is_available(),
         "gradient_checkpointing": False,
         "dataloader_pin_memory": torch.cuda.is_available(),

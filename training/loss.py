@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from hermes_lab.training.layout import Layout, MicroBatch, micro_batches
+from hermes_lab.training.layout import HEAD_TOKENS, Layout, MicroBatch, micro_batches
 from hermes_lab.training.packing import packed_hidden, packed_labels
 from hermes_lab.training.tokens import IGNORED
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Autocast = Callable[[], AbstractContextManager[Any]]
 
-HEAD_TOKENS = 512
-"""Tokens whose logits are computed at once: a vocabulary of 152,000 takes 2 MB a token."""
+PADDED = Layout()
+"""The layout of a lock without `hardware`."""
 
 
 def add_gradients(
@@ -29,14 +29,14 @@ def add_gradients(
     input_ids_BT: "Tensor",
     labels_BT: "Tensor",
     autocast: Autocast,
-    layout: Layout = Layout(),
+    layout: Layout = PADDED,
     trained: int = 0,
 ) -> "Tensor":
     """Accumulates the gradients of a right-padded batch's loss, and returns the loss.
 
-    The loss is the sum of the cross-entropy (nats) over all labelled tokens, divided by `trained`, or by their number if
-    that is 0: regardless of the layout it is the token mean. `model` is a transformers causal LM with LoRA layers. With
-    right padding no real token attends to padding, so no attention mask is needed.
+    The loss is the sum of the cross-entropy (nats) over all labelled tokens, divided by `trained`, or by their number
+    if that is 0: regardless of the layout it is the token mean. `model` is a transformers causal LM with LoRA layers.
+    With right padding no real token attends to padding, so no attention mask is needed.
     """
     import torch
 
@@ -83,7 +83,7 @@ def _padded(
 
 
 def _head_gradients(model: Any, hidden_NH: "Tensor", next_N: "Tensor", trained: int, autocast: Autocast) -> "Tensor":
-    """The summed cross-entropy divided by `trained`, after its backward pass. Logits exist for a few tokens at a time."""
+    """The summed cross-entropy divided by `trained`, after its backward pass; for a few tokens at a time."""
     import torch
     from torch.nn.functional import cross_entropy
 

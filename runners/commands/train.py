@@ -6,13 +6,16 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options, train_proposals
 from hermes_lab.runners.engine.folder import lock_folder
+
+if TYPE_CHECKING:
+    from hermes_lab.training.plan import Plan
 
 
 def register(app: typer.Typer) -> None:
@@ -44,22 +47,33 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="train")
 
 
-def sft(config: options.Config = None, quiet: options.Quiet = False) -> None:
+Planned = Annotated[
+    bool, typer.Option("--plan", help="Only show what the training needs: steps, memory, time, and what is refused.")
+]
+
+
+def sft(config: options.Config = None, quiet: options.Quiet = False, plan: Planned = False) -> int:
     """`hermes-lab train sft`."""
     from hermes_lab.training.config import load_train_config
-    from hermes_lab.training.sft import train_sft
+    from hermes_lab.training.sft import plan_sft, train_sft
 
     training = load_train_config(config or [])
+    if plan:
+        return _show(lambda: plan_sft(training, output.say_nothing if quiet else output.say))
     _echo_folder(lambda: train_sft(training, output.say_nothing if quiet else output.say, _command_line()))
+    return 0
 
 
-def preference(config: options.Config = None, quiet: options.Quiet = False) -> None:
+def preference(config: options.Config = None, quiet: options.Quiet = False, plan: Planned = False) -> int:
     """`hermes-lab train preference`."""
     from hermes_lab.training.config import load_train_config
-    from hermes_lab.training.preference import train_preference
+    from hermes_lab.training.preference import plan_preference, train_preference
 
     training = load_train_config(config or [])
+    if plan:
+        return _show(lambda: plan_preference(training, output.say_nothing if quiet else output.say))
     _echo_folder(lambda: train_preference(training, output.say_nothing if quiet else output.say, _command_line()))
+    return 0
 
 
 def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
@@ -96,6 +110,14 @@ def lock(
 
     locked = write_lock(source, out)
     typer.echo(f"{out}: locked, digest {locked}")
+
+
+def _show(make: Callable[[], "Plan"]) -> int:
+    """Prints a plan to stdout; 2 if the training would be refused."""
+    with redirect_stdout(sys.stderr):
+        plan = make()
+    typer.echo("\n".join(plan.lines()))
+    return 2 if plan.refusal else 0
 
 
 def _echo_folder(train: Callable[[], Path]) -> None:

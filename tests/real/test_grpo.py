@@ -92,7 +92,7 @@ class TinySampler:
         if self.policy is not None:
             identity = ModelIdentity("openai", self.policy)
         torch.manual_seed(batch.config.suite.seed)
-        autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=training_dtype() == "bfloat16")
+        autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=training_dtype(self.locked) == "bfloat16")
         episodes = []
         for task in range(batch.tasks):
             for sample in range(batch.samples):

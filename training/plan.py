@@ -1,0 +1,164 @@
+"""What a training will need, before it starts: parameters, tokens, steps, memory and time, and what is refused."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from hermes_lab.training.architecture import Architecture, architecture
+from hermes_lab.training.lock import LockedConfig
+from hermes_lab.training.memory import GB, Memory, memory
+from hermes_lab.training.speed import Speed, assumed_speed, measure_speed
+from hermes_lab.training.workload import Micro, StepWork, total_flops
+
+_MEMINFO = Path("/proc/meminfo")
+_TYPICAL = 3
+"""Micro-batches that are run to measure the speed."""
+
+
+class Place(NamedTuple):
+    """Where a training runs: in words, its bytes of memory, and whether it is a GPU that is in this machine."""
+
+    name: str
+    memory: float
+    gpu: bool
+    here: bool
+
+
+class Plan(NamedTuple):
+    """The figures of a training. `data` says what is trained on, `more` are lines of a method's own."""
+
+    title: str
+    architecture: Architecture
+    locked: LockedConfig
+    place: Place
+    data: str
+    refused: Mapping[str, int]
+    steps: Sequence[StepWork]
+    total_steps: int
+    memory: Memory
+    speed: Speed
+    more: Sequence[tuple[str, str]] = ()
+    processes: int = 1
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all steps, in as many processes as are planned."""
+        planned = self.speed.seconds(total_flops(self.architecture, self.locked, self.steps))
+        return planned / len(self.steps) * self.total_steps / self.processes
+
+    @property
+    def refusal(self) -> str:
+        """Why the training cannot run, or ""."""
+        if self.memory.total <= self.place.memory:
+            return ""
+        return (
+            f"it needs {self.memory.total / GB:.1f} GB, and {self.place.name} has {self.place.memory / GB:.1f} GB: "
+            f"{_remedy(self.locked)}"
+        )
+
+    def lines(self) -> list[str]:
+        """The plan as text."""
+        sizes = self.architecture
+        trained = sizes.lora_parameters(self.locked.lora_rank, self.locked.lora_target)
+        refused = "; ".join(f"{count} {reason}" for reason, count in sorted(self.refused.items()))
+        rows = [
+            ("model", f"{self.locked.base_model}: {_count(sizes.parameters())} parameters, {_count(trained)} trained"),
+            ("data", self.data),
+            ("left out", refused or "nothing"),
+            ("steps", self._steps()),
+            ("memory", self._memory()),
+            (
+                "time",
+                f"{_duration(self.seconds)}, {self.seconds / self.total_steps:.2f} s a step ({self.speed.source})",
+            ),
+            *self.more,
+            ("refused", self.refusal or "no: it can start"),
+        ]
+        return [self.title, *(f"  {name:<9} {text}" for name, text in rows)]
+
+    def _steps(self) -> str:
+        ran, tokens = sum(step.ran() for step in self.steps), sum(step.tokens for step in self.steps)
+        each = f"{self.total_steps} of {self.locked.batch_size} rows, {tokens / len(self.steps):.0f} tokens"
+        once = f", of which {ran / len(self.steps):.0f} run (a shared prefix once, padding included)"
+        return each + (once if ran != tokens else "")
+
+    def _memory(self) -> str:
+        parts = zip(Memory._fields, self.memory, strict=True)
+        named = ", ".join(f"{name} {size / GB:.2f}" for name, size in parts)
+        return f"{self.memory.total / GB:.1f} GB of {self.place.memory / GB:.1f} on {self.place.name}: {named}"
+
+
+def make_plan(
+    method: str,
+    lock: str,
+    locked: LockedConfig,
+    steps: Sequence[StepWork],
+    data: str,
+    refused: Mapping[str, int],
+    more: Sequence[tuple[str, str]] = (),
+) -> Plan:
+    """The plan of a training whose `steps` are known, all of them or typical ones.
+
+    Measures the speed of this machine, unless the lock is for a GPU and there is none here.
+    """
+    from hermes_lab.training.lora import training_dtype
+
+    sizes, place = architecture(locked.base_model), find_place(locked)
+    bytes_each = 2 if training_dtype(locked) == "bfloat16" else 4
+    needed = memory(sizes, locked, steps, "cuda" if place.gpu else "cpu", bytes_each=bytes_each)
+    if place.here:
+        speed = measure_speed(sizes, locked, typical(steps))
+    else:
+        speed = assumed_speed(round(place.memory / GB), locked)
+    title = f"{method} under {lock}, on {place.name}"
+    return Plan(title, sizes, locked, place, data, refused, steps, locked.total_steps, needed, speed, more)
+
+
+def typical(steps: Sequence[StepWork]) -> list[Micro]:
+    """A few micro-batches, spread over the sizes that occur."""
+    micros = sorted((micro for step in steps for micro in step.micros), key=lambda micro: micro.queries)
+    places = range(_TYPICAL)
+    return list(dict.fromkeys(micros[len(micros) * (2 * n + 1) // (2 * _TYPICAL)] for n in places))
+
+
+def find_place(locked: LockedConfig) -> Place:
+    """The GPU of this machine, else the one that the lock was made for, else the CPU."""
+    import torch
+
+    if torch.cuda.is_available():
+        found = torch.cuda.get_device_properties(0)
+        return Place(found.name, found.total_memory, gpu=True, here=True)
+    if locked.hardware is not None:
+        size = locked.hardware.gpu_memory
+        return Place(f"a GPU of {size} GB, which is not here", size * GB, gpu=True, here=False)
+    return Place("this CPU", _free_memory(), gpu=False, here=True)
+
+
+def _free_memory() -> float:
+    """Bytes that programs can still get."""
+    try:
+        lines = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
+        return float(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, ValueError, KeyError):
+        return float("inf")
+
+
+def _remedy(locked: LockedConfig) -> str:
+    hardware = locked.hardware
+    if hardware is None:
+        return "make a lock with fewer max_token_length, or one for a GPU: `hermes-lab train lock --base ... --gpu ...`"
+    ways = [
+        *(["quantization nf4"] if hardware.quantization == "none" else []),
+        *([] if hardware.gradient_checkpointing else ["gradient_checkpointing"]),
+        "fewer micro_tokens and max_token_length",
+    ]
+    return f"make a lock with {', or '.join(ways)}"
+
+
+def _count(number: int) -> str:
+    return f"{number / 1e9:.2f} billion" if number >= 1e9 else f"{number / 1e6:.1f} million"
+
+
+def _duration(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
