@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from hermes_lab.envs.trl import rollout_columns
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.attempts import refusal
+from hermes_lab.training.layout import layout_of
 from hermes_lab.training.lock import GrpoLock, LockedConfig
 from hermes_lab.training.logprobs import score
 from hermes_lab.training.lora import Say, arguments, load_tokenizer, lora_model, progress, save_adapter, train
@@ -78,6 +79,7 @@ def _trainer(
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # silences the warning about rollout_func
     sequences = len(round_batch.groups) * grpo.group_size
     size = micro_batch(sequences, locked.batch_size)
+    layout = layout_of(locked)
 
     class Trainer(GRPOTrainer):  # type: ignore[misc]
         """TRL's trainer on given rollouts: it generates nothing, and ratios are relative to the sampling policy."""
@@ -118,7 +120,7 @@ def _trainer(
                 ids_NT.split(size), attention_NT.split(size), mask_NC.split(size), strict=True
             ):
                 with torch.no_grad(), self.accelerator.autocast():
-                    parts.append(score(base_model, ids_BT, attention_BT, mask_BC, grpo.temperature).logprobs_BC)
+                    parts.append(score(base_model, ids_BT, attention_BT, mask_BC, grpo.temperature, layout).logprobs_BC)
             return torch.cat(parts)
 
         def _get_per_token_logps_and_entropies(
@@ -128,7 +130,7 @@ def _trainer(
                 return input_ids.new_zeros((len(input_ids), logits_to_keep)).float(), None, None
             base_model = self.accelerator.unwrap_model(model).get_base_model()
             with self.accelerator.autocast():
-                scored = score(base_model, input_ids, attention_mask, self._wanted, grpo.temperature)
+                scored = score(base_model, input_ids, attention_mask, self._wanted, grpo.temperature, layout)
             self._current = scored.logprobs_BC.detach()
             return scored.logprobs_BC, scored.entropies_BC, None
 

@@ -173,7 +173,11 @@ def write_lock(source: Path, out: Path) -> str:
 
     Raises `ConfigError` if `out` exists: locks are never replaced.
     """
-    locked, _ = _read(source)
+    return save_lock(_read(source)[0], out)
+
+
+def save_lock(locked: LockedConfig, out: Path) -> str:
+    """Creates the lock `out` from `locked`; as `write_lock`."""
     if out.exists():
         raise ConfigError(f"{out}: exists, and a lock is never overwritten; give another file")
     digest = lock_digest(locked)

@@ -14,11 +14,11 @@ from typing import Any
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.cards import read_card
-from hermes_lab.models.precision import cpu_dtype
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.attempts import refuse_environment
 from hermes_lab.training.checkpoint_manifest import manifest_callback
 from hermes_lab.training.config import Training
+from hermes_lab.training.device import check_device, is_quantized, quantization, training_dtype
 from hermes_lab.training.lock import LockedConfig, lock_metadata
 from hermes_lab.training.training_run import TrainingRun
 
@@ -35,12 +35,15 @@ def require_libraries(locked: LockedConfig) -> None:
     """Raises `ConfigError` for missing libraries or conflicting environment variables. Call before importing torch."""
     refuse_environment(locked)
     wanted = (*_LIBRARIES, *(["wandb"] if locked.use_wandb else []))
+    if is_quantized(locked):
+        wanted = (*wanted, "bitsandbytes")
     missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing:
-        extra = "wandb" if missing == ["wandb"] else "train"
+        extra = {"wandb": "wandb", "bitsandbytes": "qlora"}.get(missing[0], "train")
         raise ConfigError(f"train: needs {', '.join(missing)}: pip install 'hermes-lab[{extra}]'")
     # OpenMP reads this when torch is imported. Threads that spin would slow down other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    check_device(locked)
 
 
 def library_versions() -> dict[str, str]:
@@ -77,15 +80,6 @@ def load_tokenizer(locked: LockedConfig, say: Say) -> Any:
     return AutoTokenizer.from_pretrained(weights.resolve(locked.tokenizer, say))
 
 
-def training_dtype(locked: LockedConfig) -> str:
-    """The dtype of the base model's weights and of computation: the locked one, else what this machine is fast in."""
-    import torch
-
-    if locked.hardware is not None:
-        return locked.hardware.precision
-    return "bfloat16" if torch.cuda.is_available() else cpu_dtype()
-
-
 def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
     """The base model with LoRA layers in float32: those of `parent`, or new ones."""
     from peft import LoraConfig, PeftModel, get_peft_model
@@ -95,7 +89,7 @@ def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     set_seed(locked.seed)
-    model = AutoModelForCausalLM.from_pretrained(base, dtype=training_dtype(locked))
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=training_dtype(locked), **quantization(locked))
     if parent:
         child = PeftModel.from_pretrained(model, parent, is_trainable=True)
         # The parent's config has the base model's public name. Checkpoints need the local folder: otherwise PEFT would
@@ -166,7 +160,8 @@ def arguments(locked: LockedConfig, training_run: TrainingRun) -> dict[str, Any]
         "seed": locked.seed,
         "bf16": training_dtype(locked) == "bfloat16",
         "use_cpu": not torch.cuda.is_available(),
-        "gradient_checkpointing": False,
+        "gradient_checkpointing": locked.hardware is not None and locked.hardware.gradient_checkpointing,
+        "gradient_checkpointing_kwargs": {"use_reentrant": False},
         "dataloader_pin_memory": torch.cuda.is_available(),
         "save_steps": locked.save_checkpoint_interval,
         "save_total_limit": 2,  # the newest one may be incomplete if the process is killed
@@ -198,6 +193,9 @@ def train(trainer: Any, model: Any, training_run: TrainingRun) -> None:
     checkpoint = training_run.last_checkpoint()
     training_run.rewind(checkpoint)
     trainer.add_callback(manifest_callback(training_run.write_manifest, training_run.lock))
+    for parameter in model.parameters():
+        if parameter.requires_grad:  # TRL makes the adapter of a quantized base bfloat16
+            parameter.data = parameter.data.float()
     # PEFT would cast inputs to float32, the dtype of its weights. Autocast casts the weights to the base dtype instead.
     with disable_input_dtype_casting(model):
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)

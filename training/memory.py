@@ -106,6 +106,8 @@ def _moment(
     if step.prefix:
         kept += a.layers * layer_bytes(a, locked, Micro(1, step.prefix, 0), bytes_each)
         kept += a.layers * step.prefix * 2 * a.keys * 8  # keys and values in float32, and their gradients
+    if micro.masked and not micro.prefix:  # one mask for all layers, with what makes it
+        kept += micro.rows * micro.tokens**2 * (bytes_each + 3)
     logits = min(micro.scored, HEAD_TOKENS) * a.vocabulary * (12 + bytes_each)
     backward = micro.queries * (3 * a.intermediate + 2 * a.hidden) * bytes_each
     return kept, max(logits, backward)

@@ -102,7 +102,7 @@ def make_plan(
 
     Measures the speed of this machine, unless the lock is for a GPU and there is none here.
     """
-    from hermes_lab.training.lora import training_dtype
+    from hermes_lab.training.device import training_dtype
 
     sizes, place = architecture(locked.base_model), find_place(locked)
     bytes_each = 2 if training_dtype(locked) == "bfloat16" else 4

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from hermes_lab.training.architecture import Architecture
+from hermes_lab.training.device import training_dtype
 from hermes_lab.training.lock import LockedConfig
-from hermes_lab.training.lora import training_dtype
 from hermes_lab.training.workload import Flops, Micro, layer_flops
 
 _LAYERS = 2

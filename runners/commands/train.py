@@ -4,6 +4,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,11 +41,21 @@ def register(app: typer.Typer) -> None:
     )(grpo)
     group.command(
         "lock",
-        help="Freeze hyperparameters into a lock file, verified by checksum.\n\n"
-        "hermes-lab train lock my-hyperparameters.yaml -o configs/locks/mine.yaml",
+        help="Freeze hyperparameters into a lock file, verified by checksum: those of a file, or values that fit a "
+        "base model on one GPU.\n\n"
+        "hermes-lab train lock my-hyperparameters.yaml -o configs/locks/mine.yaml\n\n"
+        "hermes-lab train lock --base Qwen/Qwen3-4B --gpu 24 --method sft -o configs/locks/mine.yaml",
     )(lock)
     train_proposals.register(group)
     app.add_typer(group, name="train")
+
+
+class TrainMethod(StrEnum):
+    """The kinds of training."""
+
+    sft = "sft"
+    preference = "preference"
+    grpo = "grpo"
 
 
 Planned = Annotated[
@@ -102,14 +113,30 @@ def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
 
 
 def lock(
-    source: Annotated[Path, typer.Argument(help="A YAML file of hyperparameters.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help="The lock file to write.", show_default=False)],
+    source: Annotated[
+        Path | None, typer.Argument(help="A YAML file of hyperparameters; instead of --base.", show_default=False)
+    ] = None,
+    base: Annotated[str, typer.Option(help="The base model: a hub id or a folder.", show_default=False)] = "",
+    gpu: Annotated[int, typer.Option(min=1, help="Memory of the GPU in GB.")] = 24,
+    method: Annotated[TrainMethod, typer.Option(help="The kind of training.")] = TrainMethod.sft,
+    length: Annotated[int, typer.Option(min=16, help="Tokens of the longest row.")] = 4096,
+    qlora: Annotated[bool, typer.Option("--qlora", help="4 bits, even if bfloat16 fits.")] = False,
 ) -> None:
     """`hermes-lab train lock`."""
-    from hermes_lab.training.lock import write_lock
+    from hermes_lab.errors import ConfigError
+    from hermes_lab.training.lock import save_lock, write_lock
+    from hermes_lab.training.presets import preset
 
-    locked = write_lock(source, out)
-    typer.echo(f"{out}: locked, digest {locked}")
+    if (source is None) == (not base):
+        raise ConfigError("train lock: give either a file of hyperparameters, or --base with --gpu and --method")
+    if source is not None:
+        digest = write_lock(source, out)
+    else:
+        chosen = preset(base, gpu, method.value, length=length, qlora=qlora)
+        output.say(chosen.sentence())
+        digest = save_lock(chosen.locked, out)
+    typer.echo(f"{out}: locked, digest {digest}")
 
 
 def _show(make: Callable[[], "Plan"]) -> int:

@@ -19,10 +19,11 @@ from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import read_card
 from hermes_lab.models.weights import PACKAGED, resolve
 from hermes_lab.training.adapters import find_adapter
+from hermes_lab.training.device import training_dtype
 from hermes_lab.training.grpo import train_grpo
 from hermes_lab.training.grpo_config import Batch, GrpoConfig
 from hermes_lab.training.lock import load_lock
-from hermes_lab.training.lora import lora_model, training_dtype
+from hermes_lab.training.lora import lora_model
 from hermes_lab.types import ModelIdentity, Reward, TaskInfo, TokenBranch
 
 pytestmark = [
