@@ -16,7 +16,7 @@ LENGTH = 4096
 """Tokens of the longest row, unless another length is asked for."""
 _USABLE = 0.92
 """Share of a GPU's nominal memory that is planned: the driver and fragmentation take the rest."""
-_SLEEPING = 1.5 * GB
+_SLEEPING = 2.5 * GB
 """What a server that sleeps or has been stopped still occupies beside GRPO's steps, at most."""
 _SERVER = 2.5 * GB
 """What vLLM needs beside weights and key-value cache."""
