@@ -14,6 +14,7 @@ from typing import Any
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.cards import read_card
+from hermes_lab.training import processes
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.attempts import refuse_environment
 from hermes_lab.training.checkpoint_manifest import manifest_callback
@@ -31,9 +32,13 @@ _SILENCE = 30.0
 _LIBRARIES = ("torch", "transformers", "trl", "peft")
 
 
-def require_libraries(locked: LockedConfig) -> None:
-    """Raises `ConfigError` for missing libraries or conflicting environment variables. Call before importing torch."""
-    refuse_environment(locked)
+def require_libraries(locked: LockedConfig, *, divided: bool = False) -> None:
+    """Raises `ConfigError` for missing libraries or conflicting environment variables. Call before importing torch.
+
+    `divided`: this training can run in several processes, which are connected here.
+    """
+    refuse_environment(locked, divided=divided)
+    processes.check_division(locked)
     wanted = (*_LIBRARIES, *(["wandb"] if locked.use_wandb else []))
     if is_quantized(locked):
         wanted = (*wanted, "bitsandbytes")
@@ -44,6 +49,7 @@ def require_libraries(locked: LockedConfig) -> None:
     # OpenMP reads this when torch is imported. Threads that spin would slow down other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     check_device(locked)
+    processes.connect()
 
 
 def library_versions() -> dict[str, str]:
@@ -153,7 +159,7 @@ def arguments(locked: LockedConfig, training_run: TrainingRun) -> dict[str, Any]
         "output_dir": str(training_run.checkpoints),
         "run_name": training_run.folder.name,
         "max_steps": locked.total_steps,
-        "per_device_train_batch_size": locked.batch_size,
+        "per_device_train_batch_size": locked.batch_size // processes.count(),
         "learning_rate": locked.learning_rate,
         "lr_scheduler_type": "cosine",
         "warmup_steps": locked.warmup_steps,
@@ -191,7 +197,7 @@ def train(trainer: Any, model: Any, training_run: TrainingRun) -> None:
     _check_one_device(trainer)
     trainer.remove_callback(PrinterCallback)  # prints every step to stdout
     checkpoint = training_run.last_checkpoint()
-    training_run.rewind(checkpoint)
+    processes.from_first(lambda: training_run.rewind(checkpoint))
     trainer.add_callback(manifest_callback(training_run.write_manifest, training_run.lock))
     for parameter in model.parameters():
         if parameter.requires_grad:  # TRL makes the adapter of a quantized base bfloat16
@@ -230,8 +236,8 @@ def progress(training_run: TrainingRun, names: Mapping[str, str], say: Say) -> A
             self.last, self.said = self.began, float("-inf")
 
         def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
-            if "loss" not in logs:
-                return  # TRL's final summary
+            if "loss" not in logs or not processes.is_first():
+                return  # TRL's final summary, or another process
             step, total = state.global_step, state.max_steps
             now = time.monotonic()
             pace = (now - self.began) / (step - self.first)

@@ -67,7 +67,7 @@ def _prepare(config: TrainConfig, say: Say) -> _Prepared:
         raise ConfigError(f"{config.lock}: section preference (DPO's beta) is missing; {HOW_TO_CHANGE}")
     if locked.hardware is not None and locked.hardware.packing:
         raise ConfigError(f"{config.lock}: hardware.packing: a pair is two rows, which are not packed; {HOW_TO_CHANGE}")
-    require_libraries(locked)
+    require_libraries(locked, divided=True)
     if config.gate.compress:
         raise ConfigError("gate.compress: not supported by preference: it would drop different turns from a pair")
     parent = check_start(config, locked)
@@ -111,7 +111,8 @@ def _trainer(
 
     shared = arguments(job.locked, job.training_run)
     # One pair per micro-batch bounds memory; the loss is still the mean over all pairs of the step.
-    shared |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": job.locked.batch_size}
+    pairs_each = shared["per_device_train_batch_size"]
+    shared |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": pairs_each}
     return Trainer(
         model=model,
         args=DPOConfig(

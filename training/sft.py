@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.training import processes
 from hermes_lab.training.batches import batch_order
 from hermes_lab.training.compress import compress_selection
 from hermes_lab.training.config import TrainConfig
@@ -13,7 +14,7 @@ from hermes_lab.training.job import Data, TrainingJob, check_start
 from hermes_lab.training.layout import layout_of
 from hermes_lab.training.lock import LockedConfig, load_lock
 from hermes_lab.training.lora import Say, arguments, load_tokenizer, progress, require_libraries
-from hermes_lab.training.loss import add_gradients
+from hermes_lab.training.loss import add_gradients, count_trained
 from hermes_lab.training.plan import Plan, make_plan
 from hermes_lab.training.select import Selection, refusals, select_rows
 from hermes_lab.training.tokens import Row, tokenize
@@ -45,7 +46,7 @@ def plan_sft(config: TrainConfig, say: Say) -> Plan:
 def _prepare(config: TrainConfig, say: Say) -> tuple[LockedConfig, Path | None, Data, Any]:
     """The lock, the parent, the data and the tokenizer."""
     locked = load_lock(Path(config.lock))
-    require_libraries(locked)
+    require_libraries(locked, divided=True)
     parent = check_start(config, locked)
     selection = select_rows(map(Path, config.data), config.gate)
     say(selection.sentence())
@@ -79,7 +80,10 @@ def _trainer(job: TrainingJob, model: Any, tokenizer: Any, say: Say) -> Any:
             model.train()
             inputs = self._prepare_inputs(inputs)
             base = self.accelerator.unwrap_model(model).get_base_model()
-            return add_gradients(base, inputs["input_ids"], inputs["labels"], self.accelerator.autocast, layout)
+            ids_BT, labels_BT = inputs["input_ids"], inputs["labels"]
+            trained = processes.total(count_trained(labels_BT), labels_BT.device)
+            loss = add_gradients(base, ids_BT, labels_BT, self.accelerator.autocast, layout, trained)
+            return processes.add_up(base, loss)
 
     return Trainer(model=model, **_trainer_fields(job, tokenizer, say))
 

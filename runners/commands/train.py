@@ -70,8 +70,8 @@ def sft(config: options.Config = None, quiet: options.Quiet = False, plan: Plann
 
     training = load_train_config(config or [])
     if plan:
-        return _show(lambda: plan_sft(training, output.say_nothing if quiet else output.say))
-    _echo_folder(lambda: train_sft(training, output.say_nothing if quiet else output.say, _command_line()))
+        return _show(lambda: plan_sft(training, _say(quiet)))
+    _echo_folder(lambda: train_sft(training, _say(quiet), _command_line()))
     return 0
 
 
@@ -82,8 +82,8 @@ def preference(config: options.Config = None, quiet: options.Quiet = False, plan
 
     training = load_train_config(config or [])
     if plan:
-        return _show(lambda: plan_preference(training, output.say_nothing if quiet else output.say))
-    _echo_folder(lambda: train_preference(training, output.say_nothing if quiet else output.say, _command_line()))
+        return _show(lambda: plan_preference(training, _say(quiet)))
+    _echo_folder(lambda: train_preference(training, _say(quiet), _command_line()))
     return 0
 
 
@@ -149,9 +149,19 @@ def _show(make: Callable[[], "Plan"]) -> int:
 
 def _echo_folder(train: Callable[[], Path]) -> None:
     """Prints the new adapter's folder to stdout; redirects other output of the training to stderr."""
+    from hermes_lab.training.processes import is_first
+
     with redirect_stdout(sys.stderr):
         folder = train()
-    typer.echo(str(folder))
+    if is_first():
+        typer.echo(str(folder))
+
+
+def _say(quiet: bool) -> Callable[[str], None]:
+    """Where progress goes: stderr, of the first process."""
+    from hermes_lab.training.processes import is_first
+
+    return output.say_nothing if quiet or not is_first() else output.say
 
 
 def _command_line() -> str:
