@@ -1,5 +1,6 @@
 """The device of a training: its number format, whether the lock's values fit it, and the base model in 4 bits."""
 
+import gc
 from typing import Any
 
 from hermes_lab.errors import ConfigError
@@ -61,3 +62,12 @@ def quantization(locked: LockedConfig) -> dict[str, Any]:
     # Weights are quantized as they arrive on their device.
     device = torch.cuda.current_device() if torch.cuda.is_available() else "cpu"
     return {"quantization_config": config, "device_map": {"": device}}
+
+
+def release_memory() -> None:
+    """Gives the GPU's memory that is no longer used back to other programs; nothing on a CPU."""
+    import torch
+
+    if torch.cuda.is_available():
+        gc.collect()
+        torch.cuda.empty_cache()

@@ -39,6 +39,10 @@ class Sampler(Protocol):
         """Runs the rollouts missing from the batch's folder. Some may stay errored. Raises `KeyboardInterrupt`."""
         ...
 
+    def rest(self) -> None:
+        """Leaves the GPU to the steps, if the training says so; the next `collect` takes it back."""
+        ...
+
     def retire(self, version: Path) -> None:
         """Unloads a superseded version from the server."""
         ...
@@ -154,6 +158,7 @@ def _round(grpo_run: GrpoRun, number: int, sampler: Sampler, say: Say) -> None:
         f"{refusals(gated.refused)}{left_out}"
     )
     if gated.groups:
+        sampler.rest()
         version = _train(grpo_run, finished, gated, folder, say)
         finished = replace(finished, version=version, steps=steps + grpo_run.grpo.steps_per_round)
     else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -26,8 +26,24 @@ class GrpoConfig(Training):
     rollouts: Annotated[tuple[Source, ...], Field(min_length=1)]
     """The run that generates rollouts: YAML files and `key=value` overrides, as for `experiment`. Tasks are divided
     among its `learning.arms` and `learning.worlds`; each round has new worlds, starting at `suite.world`."""
+    turns: Literal["none", "sleep", "stop"] = "none"
+    """How the server and the optimiser steps share a GPU. `sleep`: vLLM sleeps while steps are taken, and keeps its
+    weights in the machine's memory; `stop`: it is stopped, and started again for the next rollouts; `none`: they do not
+    share one."""
+    server_gpu: Annotated[int, Field(ge=0)] | None = None
+    """The GPU of a server that the training starts; the steps run on the first visible one. null: the same."""
     heldout: tuple[Source, ...] = ()
     """The run that evaluates versions, in the same format; empty: none."""
+
+
+class Sharing(NamedTuple):
+    """How the server and the steps share GPUs: `turns` and `server_gpu` of a training."""
+
+    turns: Literal["none", "sleep", "stop"] = "none"
+    server_gpu: int | None = None
+
+
+NOT_SHARED = Sharing()
 
 
 class Batch(NamedTuple):

@@ -59,3 +59,8 @@ def micro_batches(ends: Sequence[int], split: int, layout: Layout) -> Iterator[M
         rows.append(row)
         taken = needed
     yield MicroBatch(rows, ends[rows[-1]])
+
+
+def micro_batch(sequences: int, most: int) -> int:
+    """The micro-batch size: the largest divisor of `sequences` up to `most`. An optimiser step uses all sequences."""
+    return next(size for size in range(min(most, sequences), 0, -1) if sequences % size == 0)

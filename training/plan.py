@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hermes_lab.training.architecture import Architecture, architecture
-from hermes_lab.training.lock import LockedConfig
+from hermes_lab.training.device import training_dtype
+from hermes_lab.training.layout import layout_of, micro_batch
+from hermes_lab.training.lock import GrpoLock, LockedConfig
 from hermes_lab.training.memory import GB, Memory, memory
 from hermes_lab.training.speed import Speed, assumed_speed, measure_speed
-from hermes_lab.training.workload import Micro, StepWork, total_flops
+from hermes_lab.training.workload import Micro, StepWork, grpo_step, total_flops
 
 _MEMINFO = Path("/proc/meminfo")
 _TYPICAL = 3
@@ -26,7 +28,7 @@ class Place(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The figures of a training. `data` says what is trained on, `more` are lines of a method's own."""
+    """The figures of a training. `data` says what is trained on; `refused` counts what is left out, by reason."""
 
     title: str
     architecture: Architecture
@@ -38,14 +40,12 @@ class Plan(NamedTuple):
     total_steps: int
     memory: Memory
     speed: Speed
-    more: Sequence[tuple[str, str]] = ()
-    processes: int = 1
 
     @property
     def seconds(self) -> float:
-        """Seconds of all steps, in as many processes as are planned."""
+        """Seconds of all steps, in one process."""
         planned = self.speed.seconds(total_flops(self.architecture, self.locked, self.steps))
-        return planned / len(self.steps) * self.total_steps / self.processes
+        return planned / len(self.steps) * self.total_steps
 
     @property
     def refusal(self) -> str:
@@ -57,25 +57,25 @@ class Plan(NamedTuple):
             f"{_remedy(self.locked)}"
         )
 
-    def lines(self) -> list[str]:
-        """The plan as text."""
+    def rows(self) -> list[tuple[str, str]]:
+        """The plan as names and texts."""
         sizes = self.architecture
         trained = sizes.lora_parameters(self.locked.lora_rank, self.locked.lora_target)
         refused = "; ".join(f"{count} {reason}" for reason, count in sorted(self.refused.items()))
-        rows = [
+        each = f"{self.seconds / self.total_steps:.2f} s a step ({self.speed.source})"
+        return [
             ("model", f"{self.locked.base_model}: {_count(sizes.parameters())} parameters, {_count(trained)} trained"),
             ("data", self.data),
-            ("left out", refused or "nothing"),
+            *([("left out", refused)] if refused else []),
             ("steps", self._steps()),
             ("memory", self._memory()),
-            (
-                "time",
-                f"{_duration(self.seconds)}, {self.seconds / self.total_steps:.2f} s a step ({self.speed.source})",
-            ),
-            *self.more,
+            ("time", f"{_duration(self.seconds)}, {each}"),
             ("refused", self.refusal or "no: it can start"),
         ]
-        return [self.title, *(f"  {name:<9} {text}" for name, text in rows)]
+
+    def lines(self) -> list[str]:
+        """The plan as text."""
+        return [self.title, *(f"  {name:<9} {text}" for name, text in self.rows())]
 
     def _steps(self) -> str:
         ran, tokens = sum(step.ran() for step in self.steps), sum(step.tokens for step in self.steps)
@@ -96,14 +96,11 @@ def make_plan(
     steps: Sequence[StepWork],
     data: str,
     refused: Mapping[str, int],
-    more: Sequence[tuple[str, str]] = (),
 ) -> Plan:
     """The plan of a training whose `steps` are known, all of them or typical ones.
 
     Measures the speed of this machine, unless the lock is for a GPU and there is none here.
     """
-    from hermes_lab.training.device import training_dtype
-
     sizes, place = architecture(locked.base_model), find_place(locked)
     bytes_each = 2 if training_dtype(locked) == "bfloat16" else 4
     needed = memory(sizes, locked, steps, "cuda" if place.gpu else "cpu", bytes_each=bytes_each)
@@ -112,7 +109,21 @@ def make_plan(
     else:
         speed = assumed_speed(round(place.memory / GB), locked)
     title = f"{method} under {lock}, on {place.name}"
-    return Plan(title, sizes, locked, place, data, refused, steps, locked.total_steps, needed, speed, more)
+    return Plan(title, sizes, locked, place, data, refused, steps, locked.total_steps, needed, speed)
+
+
+def plan_grpo_steps(lock: str, locked: LockedConfig, grpo: GrpoLock) -> Plan:
+    """The plan of GRPO's optimiser steps: an upper bound, as if every rollout were as long as the lock allows.
+
+    Its rollouts come on top; how long they take is known after the first round.
+    """
+    sequences = grpo.group_size * grpo.groups_per_round
+    step = grpo_step(locked, micro_batch(sequences, locked.batch_size), sequences, layout_of(locked))
+    data = (
+        f"at most {sequences} rollouts of {locked.max_token_length} tokens in each of "
+        f"{locked.total_steps // grpo.steps_per_round} rounds"
+    )
+    return make_plan("grpo", lock, locked, [step], data, {})
 
 
 def typical(steps: Sequence[StepWork]) -> list[Micro]:

@@ -9,7 +9,7 @@ from hermes_lab.models.cards import Method
 from hermes_lab.training.architecture import Architecture, architecture
 from hermes_lab.training.layout import layout_of
 from hermes_lab.training.lock import GrpoLock, HardwareLock, LockedConfig, PreferenceLock
-from hermes_lab.training.memory import GB, Memory, base_bytes, memory
+from hermes_lab.training.memory import GB, Memory, memory
 from hermes_lab.training.workload import Micro, StepWork, grpo_step
 
 LENGTH = 4096
@@ -138,6 +138,6 @@ def _largest_step(locked: LockedConfig) -> StepWork:
 
 
 def _server_bytes(sizes: Architecture, locked: LockedConfig) -> float:
-    """What vLLM needs at least: the weights, and the keys and values of four of the longest rollouts."""
+    """What vLLM needs at least: the weights in bfloat16, and the keys and values of four of the longest rollouts."""
     cache = 4 * locked.max_token_length * sizes.layers * 2 * sizes.keys * 2
-    return base_bytes(sizes, locked, 2) + cache + _SERVER
+    return sizes.parameters() * 2 + cache + _SERVER

@@ -84,14 +84,14 @@ def pair_steps(pairs: Sequence[tuple[Row, Row]], batch_size: int) -> Iterator[St
 def grpo_step(locked: LockedConfig, size: int, sequences: int, layout: Layout) -> StepWork:
     """The largest step of a GRPO training: `sequences` of the longest rollouts, `size` at once, that share nothing.
 
-    Every token counts as sampled, so this is an upper bound.
+    Every token counts as sampled, and the check of the sampler as made in every step, so this is an upper bound.
     """
     length = locked.max_token_length
     if layout.packed:
         micro = Micro(1, size * length, size * length, masked=size > 1)
     else:
         micro = Micro(size, length, size * length)
-    return StepWork(0, [micro] * (sequences // size), sequences * length)
+    return StepWork(0, [micro] * (sequences // size), sequences * length, forwards=1)
 
 
 def layer_flops(architecture: Architecture, locked: LockedConfig, micro: Micro, *, gradient: bool = True) -> float:

@@ -92,16 +92,17 @@ def grpo(config: options.Config = None, quiet: options.Quiet = False) -> int:
     from hermes_lab.runners.environments.collect import open_sampler
     from hermes_lab.runners.listener import ShownListener
     from hermes_lab.training.grpo import train_grpo
-    from hermes_lab.training.grpo_config import load_grpo_config
+    from hermes_lab.training.grpo_config import Sharing, load_grpo_config
 
     say = output.say_nothing if quiet else output.say
     training = load_grpo_config(config or [])
     with lock_folder(Path(training.out)):
         try:
+            sharing = Sharing(training.turns, training.server_gpu)
             _echo_folder(
                 lambda: train_grpo(
                     training,
-                    partial(open_sampler, say=say, listener=ShownListener(quiet=quiet)),
+                    partial(open_sampler, say=say, listener=ShownListener(quiet=quiet), sharing=sharing),
                     say,
                     _command_line(),
                 )

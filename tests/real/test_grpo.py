@@ -126,6 +126,9 @@ class TinySampler:
                 )
         write_run(batch.folder, *episodes)
 
+    def rest(self) -> None:
+        """Shares no GPU."""
+
     def retire(self, version: Path) -> None:
         self.retired.append(version.name)
 

@@ -104,6 +104,9 @@ class MadeUp:
             episodes.append(one)
         write_run(batch.folder, *episodes)
 
+    def rest(self) -> None:
+        """Shares no GPU."""
+
     def retire(self, version: Path) -> None:
         self.retired.append(version.name)
 
