@@ -44,7 +44,7 @@ def add_gradients(
     prefix = None
     if split and not layout.packed:
         with autocast():
-            prefix = _Prefix(model, input_ids_BT[:1, :split])
+            prefix = Prefix(model, input_ids_BT[:1, :split])
     trained = trained or count_trained(labels_BT)
     total = torch.zeros((), device=labels_BT.device)
     ends = [int(labelled_T.nonzero().max()) + 1 for labelled_T in labels_BT != IGNORED]
@@ -75,10 +75,10 @@ def shared_prefix(input_ids_BT: "Tensor", labels_BT: "Tensor") -> int:
 
 
 def _padded(
-    model: Any, input_ids_BT: "Tensor", labels_BT: "Tensor", micro: MicroBatch, split: int, prefix: "_Prefix | None"
+    model: Any, input_ids_BT: "Tensor", labels_BT: "Tensor", micro: MicroBatch, split: int, prefix: "Prefix | None"
 ) -> tuple["Tensor", "Tensor"]:
     """Hidden states and next tokens of a padded micro-batch, at all positions after the prefix."""
-    hidden_BTH = _hidden(model, input_ids_BT[micro.rows, split : micro.end - 1], prefix)
+    hidden_BTH = hidden_states(model, input_ids_BT[micro.rows, split : micro.end - 1], prefix)
     return hidden_BTH.flatten(0, 1), labels_BT[micro.rows, split + 1 : micro.end].flatten()
 
 
@@ -101,7 +101,7 @@ def _head_gradients(model: Any, hidden_NH: "Tensor", next_N: "Tensor", trained: 
     return total
 
 
-class _Prefix:
+class Prefix:
     """The key-value cache of the rows' common prefix.
 
     Gradients accumulate on detached copies, so that each micro-batch can free its memory. `backward` then runs once
@@ -139,7 +139,7 @@ class _Prefix:
         torch.autograd.backward(self._made, gradients)
 
 
-def _hidden(model: Any, input_ids_BT: "Tensor", prefix: _Prefix | None) -> "Tensor":
+def hidden_states(model: Any, input_ids_BT: "Tensor", prefix: Prefix | None) -> "Tensor":
     """The last hidden states of the tokens after the prefix."""
     cache = prefix.cache(len(input_ids_BT)) if prefix else None
     output = model.base_model(input_ids=input_ids_BT, past_key_values=cache, use_cache=prefix is not None)

@@ -23,6 +23,9 @@ twice)."""
 _PROCESS = {"cpu": 0.85e9, "cuda": 0.6e9}
 _SPARE = {"cpu": 0.2, "cuda": 0.1}
 """What the allocator takes beyond the activations, as a share of them: measured on a CPU, assumed on a GPU."""
+_SPARE_OF_SEVERAL = 0.55
+"""The same on a CPU if a step has several micro-batches: glibc cannot give the pieces that one leaves to a larger one.
+Returning them at once (mmap) would take less memory and twice the time."""
 
 
 class Memory(NamedTuple):
@@ -50,15 +53,16 @@ def memory(
 ) -> Memory:
     """The peak over `steps`. `bytes_each` is 2 for bfloat16 and 4 for float32."""
     trained = architecture.lora_parameters(locked.lora_rank, locked.lora_target)
-    largest = max(
-        (_moment(architecture, locked, step, micro, bytes_each) for step in steps for micro in step.micros), key=sum
+    moments = (
+        _moment(architecture, locked, step, micro, bytes_each, device) for step in steps for micro in step.micros
     )
+    activations, logits = max(moments, key=sum)
     reference = 4 * trained if locked.preference else 0  # TRL keeps a copy of the parent
     return Memory(
         weights=base_bytes(architecture, locked, bytes_each),
         adapter=trained * _ADAPTER_BYTES + reference,
-        activations=largest[0] * (1 + _SPARE[device]),
-        logits=largest[1],
+        activations=activations,
+        logits=logits,
         process=_PROCESS[device],
     )
 
@@ -94,7 +98,7 @@ def layer_bytes(architecture: Architecture, locked: LockedConfig, micro: Micro, 
 
 
 def _moment(
-    architecture: Architecture, locked: LockedConfig, step: StepWork, micro: Micro, bytes_each: int
+    architecture: Architecture, locked: LockedConfig, step: StepWork, micro: Micro, bytes_each: int, device: Device
 ) -> tuple[float, float]:
     """Activations, and logits or the needs of a backward pass, while a micro-batch runs."""
     a = architecture
@@ -110,4 +114,5 @@ def _moment(
         kept += micro.rows * micro.tokens**2 * (bytes_each + 3)
     logits = min(micro.scored, HEAD_TOKENS) * a.vocabulary * (12 + bytes_each)
     backward = micro.queries * (3 * a.intermediate + 2 * a.hidden) * bytes_each
-    return kept, max(logits, backward)
+    spare = _SPARE_OF_SEVERAL if device == "cpu" and len(step.micros) > 1 else _SPARE[device]
+    return kept * (1 + spare), max(logits, backward)

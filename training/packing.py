@@ -32,7 +32,7 @@ def packed_hidden(model: Any, input_ids_BT: "Tensor", rows: Sequence[int], ends:
         input_ids=torch.cat(parts)[None],
         position_ids=torch.cat(positions)[None],
         # One row in one sequence is causal as it is, for which there are faster kernels.
-        attention_mask=_mask(row_T, model.dtype) if len(rows) > 1 else None,
+        attention_mask=attention_mask(row_T, model.dtype) if len(rows) > 1 else None,
         use_cache=False,
     )
     hidden: Tensor = output.last_hidden_state[0, split:]
@@ -46,7 +46,7 @@ def packed_labels(labels_BT: "Tensor", rows: Sequence[int], ends: Sequence[int],
     return torch.cat([labels_BT[row, split + 1 : ends[row]] for row in rows])
 
 
-def _mask(row_T: "Tensor", dtype: Any) -> "Tensor":
+def attention_mask(row_T: "Tensor", dtype: Any) -> "Tensor":
     """What is added to attention scores, (1, 1, T, T): 0 where a token may attend, else minus infinity.
 
     In the dtype of computation: a mask of booleans would be converted, and kept, in each layer.

@@ -11,11 +11,11 @@ from hermes_lab.training.layout import layout_of, micro_batch
 from hermes_lab.training.lock import GrpoLock, LockedConfig
 from hermes_lab.training.memory import GB, Memory, memory
 from hermes_lab.training.speed import Speed, assumed_speed, measure_speed
-from hermes_lab.training.workload import Micro, StepWork, grpo_step, total_flops
+from hermes_lab.training.workload import StepWork, grpo_step, total_flops
 
 _MEMINFO = Path("/proc/meminfo")
 _TYPICAL = 3
-"""Micro-batches that are run to measure the speed."""
+"""Steps, and micro-batches of each, that are run to measure the speed."""
 
 
 class Place(NamedTuple):
@@ -126,11 +126,11 @@ def plan_grpo_steps(lock: str, locked: LockedConfig, grpo: GrpoLock) -> Plan:
     return make_plan("grpo", lock, locked, [step], data, {})
 
 
-def typical(steps: Sequence[StepWork]) -> list[Micro]:
-    """A few micro-batches, spread over the sizes that occur."""
-    micros = sorted((micro for step in steps for micro in step.micros), key=lambda micro: micro.queries)
-    places = range(_TYPICAL)
-    return list(dict.fromkeys(micros[len(micros) * (2 * n + 1) // (2 * _TYPICAL)] for n in places))
+def typical(steps: Sequence[StepWork]) -> list[StepWork]:
+    """A few steps, spread over the sizes that occur, each with a few of its micro-batches."""
+    ordered = sorted(steps, key=StepWork.ran)
+    found = [ordered[len(ordered) * (2 * n + 1) // (2 * _TYPICAL)] for n in range(min(_TYPICAL, len(ordered)))]
+    return [step._replace(micros=step.micros[-_TYPICAL:]) for step in found]
 
 
 def find_place(locked: LockedConfig) -> Place:

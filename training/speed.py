@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 
 from hermes_lab.training.architecture import Architecture
 from hermes_lab.training.device import training_dtype
+from hermes_lab.training.layout import HEAD_TOKENS
 from hermes_lab.training.lock import LockedConfig
-from hermes_lab.training.workload import Flops, Micro, layer_flops
+from hermes_lab.training.loss import Prefix, hidden_states
+from hermes_lab.training.packing import attention_mask
+from hermes_lab.training.workload import Flops, Micro, StepWork, step_flops
 
 _LAYERS = 2
 _REPEATS = 3
@@ -37,25 +40,25 @@ def assumed_speed(gpu_memory: int, locked: LockedConfig) -> Speed:
     return Speed(rate, rate, f"assumed: {rate / 1e12:.0f} TFLOP/s for a GPU of {nearest} GB")
 
 
-def measure_speed(architecture: Architecture, locked: LockedConfig, micros: Sequence[Micro]) -> Speed:
+def measure_speed(architecture: Architecture, locked: LockedConfig, steps: Sequence[StepWork]) -> Speed:
     """The speed of this machine, on its first GPU if it has one. Takes seconds.
 
-    `micros` are typical micro-batches: each runs forward and backward through two layers of the base model's sizes,
-    with random weights.
+    `steps` are typical steps: each runs forward, backward and through the optimiser in two layers of the base model's
+    sizes, with random weights.
     """
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = _layers(architecture, locked).to(device)
-    sizes = [Micro(micro.rows, micro.tokens, 0) for micro in micros]
-    taken = [_timed(_pass(model, micro, device), device) for micro in sizes]
-    work = [_LAYERS * layer_flops(architecture, locked, micro) for micro in sizes]
-    scored = max(1, min(512, round(sum(micro.scored for micro in micros) / len(micros))))
+    taken = sum(_timed(_step(model, step, device), device) for step in steps)
+    work = sum(step_flops(architecture, locked, step).layers for step in steps) * _LAYERS / architecture.layers
+    micros = [micro for step in steps for micro in step.micros]
+    scored = max(1, min(HEAD_TOKENS, round(sum(micro.scored for micro in micros) / len(micros))))
     head = _timed(_head(architecture, locked, scored, device), device)
     head_work = 4 * scored * architecture.hidden * architecture.vocabulary
     slower = _slower(locked)
     name = torch.cuda.get_device_name() if device == "cuda" else "this CPU"
-    return Speed(sum(work) / sum(taken) / slower, head_work / head, f"measured now, on two layers, on {name}")
+    return Speed(work / taken / slower, head_work / head, f"measured now, on two layers, on {name}")
 
 
 def _slower(locked: LockedConfig) -> float:
@@ -86,18 +89,45 @@ def _layers(architecture: Architecture, locked: LockedConfig) -> Any:
     return adapted.train()
 
 
-def _pass(model: Any, micro: Micro, device: str) -> Callable[[], None]:
+def _step(model: Any, step: StepWork, device: str) -> Callable[[], None]:
+    """An optimiser step, as `hermes_lab.training.loss` takes it, without its head."""
     import torch
     from peft.helpers import disable_input_dtype_casting
 
-    ids_BT = torch.zeros((micro.rows, micro.tokens), dtype=torch.long, device=device)
-    dtype = next(model.get_base_model().parameters()).dtype
+    base, dtype = model.get_base_model(), next(model.get_base_model().parameters()).dtype
+    optimiser = torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad])
+
+    def autocast() -> Any:
+        return torch.autocast(device, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
+
+    def ids(rows: int, tokens: int) -> Any:
+        return torch.zeros((rows, tokens), dtype=torch.long, device=device)
+
+    def run_micro(micro: Micro, prefix: Prefix | None) -> Any:
+        with autocast():
+            if prefix or not micro.masked:
+                return hidden_states(base, ids(micro.rows, micro.tokens), prefix)
+            row_T = torch.ones(micro.tokens, dtype=torch.long, device=device)
+            mask = attention_mask(row_T, dtype)
+            inputs_BT = ids(micro.rows, micro.tokens)
+            return base.base_model(input_ids=inputs_BT, attention_mask=mask, use_cache=False).last_hidden_state
 
     def run() -> None:
+        prefix = None
         with disable_input_dtype_casting(model):
-            with torch.autocast(device, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
-                hidden_BTH = model.get_base_model().base_model(input_ids=ids_BT, use_cache=False).last_hidden_state
-            hidden_BTH.float().sum().backward()
+            if step.prefix:
+                with autocast():
+                    prefix = Prefix(base, ids(1, step.prefix))
+            for micro in step.micros:
+                for _ in range(step.forwards):
+                    with torch.no_grad():
+                        run_micro(micro, None)
+                run_micro(micro, prefix).float().sum().backward()
+            if prefix:
+                prefix.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad()
 
     return run
 

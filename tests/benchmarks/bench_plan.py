@@ -38,7 +38,15 @@ class Size(NamedTuple):
     shared: int
 
 
-SIZES = {"small": Size(2, 350, 150), "middle": Size(4, 700, 420), "large": Size(8, 1200, 500)}
+SIZES = {
+    "small": Size(2, 350, 150),
+    "middle": Size(4, 700, 420),
+    "large": Size(8, 1200, 500),
+    # Not looked at while the constants of the plan were chosen.
+    "other small": Size(3, 500, 100),
+    "other middle": Size(6, 800, 300),
+    "other large": Size(4, 1500, 200),
+}
 
 
 def rows_of(size: Size, steps: int) -> list[Row]:

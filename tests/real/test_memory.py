@@ -46,7 +46,7 @@ def kept(kind: str, layers: int, dtype: str, how: str) -> int:
     import torch
     from peft.helpers import disable_input_dtype_casting
 
-    from hermes_lab.training.loss import _hidden, _Prefix
+    from hermes_lab.training.loss import Prefix, hidden_states
     from hermes_lab.training.packing import packed_hidden
 
     model = adapted(kind, layers, dtype)
@@ -67,12 +67,12 @@ def kept(kind: str, layers: int, dtype: str, how: str) -> int:
         prefix = None
         if how == "prefix":
             with autocast():
-                prefix = _Prefix(base, ids_BT[:1, :PREFIX])
+                prefix = Prefix(base, ids_BT[:1, :PREFIX])
         with autocast():
             if how == "packed":
                 packed_hidden(base, ids_BT, range(ROWS), [PREFIX + TOKENS + 1] * ROWS, PREFIX)
             else:
-                _hidden(base, ids_BT[:, PREFIX if prefix else 0 :], prefix)
+                hidden_states(base, ids_BT[:, PREFIX if prefix else 0 :], prefix)
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     return sum(size for pointer, size in storages.items() if pointer not in weights)
 
