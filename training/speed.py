@@ -1,4 +1,4 @@
-"""How fast this machine trains a base model: two of its layers and its head are run on the sizes of the real steps."""
+"""How fast this machine trains a base model: six of its layers and its head are run on the sizes of the real steps."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,8 +12,9 @@ from hermes_lab.training.loss import Prefix, hidden_states
 from hermes_lab.training.packing import attention_mask
 from hermes_lab.training.workload import Flops, Micro, StepWork, step_flops
 
-_LAYERS = 2
-_REPEATS = 3
+_LAYERS = 6
+"""Of fewer layers a processor's cache would hold what those of a whole model do not fit into."""
+_REPEATS = 2
 _ASSUMED = {24: 35e12, 48: 50e12, 80: 120e12}
 """Operations per second of a GPU that is not here, by its memory in GB: 30 to 40 % of what an A10 or L4, an A40 or
 A6000, and an A100 are sold for. Nobody has measured these here."""
@@ -43,7 +44,7 @@ def assumed_speed(gpu_memory: int, locked: LockedConfig) -> Speed:
 def measure_speed(architecture: Architecture, locked: LockedConfig, steps: Sequence[StepWork]) -> Speed:
     """The speed of this machine, on its first GPU if it has one. Takes seconds.
 
-    `steps` are typical steps: each runs forward, backward and through the optimiser in two layers of the base model's
+    `steps` are typical steps: each runs forward, backward and through the optimiser in six layers of the base model's
     sizes, with random weights.
     """
     import torch
@@ -58,7 +59,7 @@ def measure_speed(architecture: Architecture, locked: LockedConfig, steps: Seque
     head_work = 4 * scored * architecture.hidden * architecture.vocabulary
     slower = _slower(locked)
     name = torch.cuda.get_device_name() if device == "cuda" else "this CPU"
-    return Speed(work / taken / slower, head_work / head, f"measured now, on two layers, on {name}")
+    return Speed(work / taken / slower, head_work / head, f"measured now, on six layers, on {name}")
 
 
 def _slower(locked: LockedConfig) -> float:
@@ -148,7 +149,7 @@ def _head(architecture: Architecture, locked: LockedConfig, scored: int, device:
 
 
 def _timed(run: Callable[[], None], device: str) -> float:
-    """The seconds of a call, the median of several after one that is not counted."""
+    """The seconds of a call, the mean of several after one that is not counted."""
     import torch
 
     seconds = []
@@ -158,4 +159,4 @@ def _timed(run: Callable[[], None], device: str) -> float:
         if device == "cuda":
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - began)
-    return sorted(seconds[1:])[_REPEATS // 2]
+    return sum(seconds[1:]) / _REPEATS

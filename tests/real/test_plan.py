@@ -35,7 +35,7 @@ def test_a_plan_says_what_a_training_needs_and_makes_nothing(
     out = done.stdout
     assert done.returncode == 0
     assert out.startswith(f"sft under {lock}, on this CPU\n")
-    for part in ("  data      4 rows", "  steps     5 of 2 rows", "measured now, on two layers", "no: it can start"):
+    for part in ("  data      4 rows", "  steps     5 of 2 rows", "measured now, on six layers", "no: it can start"):
         assert part in out
     assert not (tmp_path / "adapters").exists()
     monkeypatch.setattr(plan, "_MEMINFO", tmp_path / "meminfo")
