@@ -9,6 +9,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.runners.cli import app
 from hermes_lab.training.architecture import architecture, known
 from hermes_lab.training.lock import load_lock
+from hermes_lab.training.preset_table import BEGIN, END, lines
 from hermes_lab.training.presets import preset
 
 PUBLISHED = {
@@ -103,3 +104,8 @@ def test_shipped_locks_for_gpus_are_those_that_the_command_makes(path: Path) -> 
     method: Any = path.name.partition("-")[0]
     qlora = locked.hardware.quantization == "nf4"
     assert preset(locked.base_model, locked.hardware.gpu_memory, method, qlora=qlora).locked == locked
+
+
+def test_the_table_of_the_page_is_what_the_command_makes() -> None:
+    table = "\n".join([BEGIN, *lines(), END])
+    assert table in Path("docs/gpu.md").read_text()
