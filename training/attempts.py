@@ -17,17 +17,20 @@ from hermes_lab.training.lock import (
     RUN_FIELDS,
     CurriculumLock,
     GrpoLock,
+    HardwareLock,
     LockedConfig,
     PreferenceLock,
     load_lock,
     locked_overrides,
     locked_value,
 )
+from hermes_lab.training.processes import count
 
 _SECTIONS: dict[str, type[Section]] = {
     "grpo": GrpoLock,
     "preference": PreferenceLock,
     "curriculum": CurriculumLock,
+    "hardware": HardwareLock,
 }
 _PROCESSES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 _LAUNCHERS = {
@@ -85,15 +88,17 @@ def refusal(field: str, lock: str) -> str:
     return f"{field} is locked{value}; {HOW_TO_CHANGE}"
 
 
-def refuse_environment(locked: LockedConfig) -> None:
+def refuse_environment(locked: LockedConfig, *, divided: bool = False) -> None:
     """Raises `ConfigError` if an environment variable would make a library override locked values.
 
-    Our arguments take precedence over most of the libraries' variables; these are the exceptions.
+    Our arguments take precedence over most of the libraries' variables; these are the exceptions. `divided` says that
+    the training divides the locked batch among the processes of a launcher, so these do not change it.
     """
+    launched = divided and count() > 1
     for name in _PROCESSES:
-        if os.environ.get(name, "1").strip() not in ("", "0", "1"):
+        if os.environ.get(name, "1").strip() not in ("", "0", "1") and not (launched and name == "WORLD_SIZE"):
             raise _by_environment(name, "batch_size", locked)
-    if os.environ.get("LOCAL_RANK", "-1").strip() not in ("", "-1", "0"):
+    if os.environ.get("LOCAL_RANK", "-1").strip() not in ("", "-1", "0") and not launched:
         raise _by_environment("LOCAL_RANK", "batch_size", locked)
     for name, field in _LAUNCHERS.items():
         if os.environ.get(name, "").lower() not in _FALSE:

@@ -15,6 +15,7 @@ from typing import Any
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_json
 from hermes_lab.training.attempts import refusal
+from hermes_lab.training.processes import from_first
 
 SEAL = "seal.json"
 
@@ -69,7 +70,7 @@ def manifest_callback(write: Callable[[int], None], lock: str) -> Any:
         """Called after the trainer has written or read all files of a checkpoint."""
 
         def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
-            write(state.global_step)
+            from_first(lambda: write(state.global_step))
 
         def on_train_begin(
             self, args: Any, _state: Any, _control: Any, optimizer: Any = None, lr_scheduler: Any = None, **_: Any

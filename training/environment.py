@@ -9,14 +9,16 @@ import os
 import re
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.training import processes
 
 _LOST = re.compile(
     r"ACCELERATE_.*"  # number format, device, gradient accumulation, compilation
     r"|FSDP_.*|PARALLELISM_CONFIG_.*|MEGATRON_LM_.*|DEEPSPEED_.*|SM_.*|SMDATAPARALLEL_.*|FORK_LAUNCHED"
-    r"|(?:GROUP_|ROLE_|LOCAL_|NODE_)?RANK|(?:LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|TORCHELASTIC_.*"  # of a single process
     r"|XLA_(?:USE|DOWNCAST)_BF16|PT_HPU_LAZY_MODE|PJRT_DEVICE"
     r"|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|TRUST_REMOTE_CODE"  # would run code from files
 )
+_OF_A_LAUNCHER = re.compile(r"(?:GROUP_|ROLE_|LOCAL_|NODE_)?RANK|(?:LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|TORCHELASTIC_.*")
+"""Needed by a training in several processes, and removed from one in a single process."""
 _REFUSED = {
     "NVIDIA_TF32_OVERRIDE": ("0",),
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": ("0",),
@@ -32,8 +34,14 @@ values that do not."""
 
 
 def lose_variables() -> list[str]:
-    """Removes the variables that would decide instead of the training's arguments, and returns their names."""
-    lost = sorted(name for name in os.environ if _LOST.fullmatch(name))
+    """Removes the variables that would decide instead of the training's arguments, and returns their names.
+
+    Those that connect a launcher's processes stay if there are several.
+    """
+    several = processes.count() > 1
+    lost = sorted(
+        name for name in os.environ if _LOST.fullmatch(name) or (not several and _OF_A_LAUNCHER.fullmatch(name))
+    )
     for name in lost:
         del os.environ[name]
     return lost

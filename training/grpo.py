@@ -129,6 +129,7 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
     if gated.groups:
         if not done:
             evaluate(grpo_run, sampler, say)  # only now, so that a hopeless training ends sooner
+        sampler.rest()
         version = _train(grpo_run, finished, gated, folder, say)
         finished = replace(finished, version=version, steps=steps + grpo_run.grpo.steps_per_round)
         if warning := partly(measured, len(gated.groups)):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -30,8 +30,24 @@ class GrpoConfig(Training):
     families: dict[Annotated[str, Field(pattern=_NAME)], tuple[Source, ...]] = Field(default={})
     """Families of tasks by name, each as sources that are added to `rollouts`: `ledger: [suite.name=ledger]`. The
     lock's section `curriculum` chooses among them by their success rates. Empty: `rollouts` alone."""
+    turns: Literal["none", "sleep", "stop"] = "none"
+    """How the server and the optimiser steps share a GPU. `sleep`: vLLM sleeps while steps are taken, and keeps its
+    weights in the machine's memory; `stop`: it is stopped, and started again for the next rollouts; `none`: they do not
+    share one."""
+    server_gpu: Annotated[int, Field(ge=0)] | None = None
+    """The GPU of a server that the training starts; the steps run on the first visible one. null: the same."""
     heldout: tuple[Source, ...] = ()
     """The run that evaluates versions, in the same format; empty: none."""
+
+
+class Sharing(NamedTuple):
+    """How the server and the steps share GPUs: `turns` and `server_gpu` of a training."""
+
+    turns: Literal["none", "sleep", "stop"] = "none"
+    server_gpu: int | None = None
+
+
+NOT_SHARED = Sharing()
 
 
 class Batch(NamedTuple):

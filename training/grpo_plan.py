@@ -1,7 +1,4 @@
-"""What a GRPO training will run, without a model; and a probe, which collects a few groups to see whether it can learn.
-
-The rows are (name, text) pairs, in the order in which they are shown.
-"""
+"""The plan of a GRPO training; and a probe, which collects a few groups to see whether it can learn."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,21 +25,27 @@ from hermes_lab.training.grpo_config import (
 )
 from hermes_lab.training.grpo_run import Sampler
 from hermes_lab.training.lock import GrpoLock, LockedConfig
+from hermes_lab.training.lora import require_libraries
+from hermes_lab.training.plan import Plan, Row, plan_grpo_steps
 from hermes_lab.training.rounds import Rounds
 from hermes_lab.training.starved import advice, measure, reason
-
-Row = tuple[str, str]
 
 _RATES = (0.01, 0.05, 0.2, 0.5, 0.8, 0.95)
 
 
-def grpo_rows(config: GrpoConfig, locked: LockedConfig) -> list[Row]:
-    """The plan. Loads the suites, but no model, and writes nothing.
+def plan_grpo(config: GrpoConfig, locked: LockedConfig) -> Plan:
+    """What `train_grpo` would run and need. Loads the suites, but no model; asks no server and writes nothing.
 
     Raises `ConfigError` for what the training would refuse before it samples.
     """
     refuse_compression(config)
     grpo = grpo_lock(config, locked)
+    require_libraries(locked)
+    return plan_grpo_steps(config.lock, locked, grpo, grpo_rows(config, locked, grpo))
+
+
+def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[Row]:
+    """The lines of a plan that say what is sampled, and how likely a group is usable."""
     parent = find_adapter(config.parent, Path(config.adapters)) if config.parent else None
     rounds = locked.total_steps // grpo.steps_per_round
     size = grpo.groups_per_round * grpo.group_size

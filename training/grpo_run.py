@@ -26,6 +26,10 @@ class Sampler(Protocol):
         """Runs the rollouts missing from the batch's folder. Some may stay errored. Raises `KeyboardInterrupt`."""
         ...
 
+    def rest(self) -> None:
+        """Leaves the GPU to the steps, if the training says so; the next `collect` takes it back."""
+        ...
+
     def retire(self, version: Path) -> None:
         """Unloads a superseded version from the server."""
         ...

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from hermes_lab.envs.trl import rollout_columns
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.attempts import refusal
+from hermes_lab.training.device import is_quantized, release_memory
+from hermes_lab.training.layout import layout_of, micro_batch
 from hermes_lab.training.lock import GrpoLock, LockedConfig
 from hermes_lab.training.logprobs import score
 from hermes_lab.training.lora import Say, arguments, load_tokenizer, lora_model, progress, save_adapter, train
@@ -49,10 +51,18 @@ def take_steps(
     """
     _check_begin(round_batch, round_training)
     if round_training.last_step() < round_batch.end:
-        model = lora_model(locked, base, Path(round_batch.policy.folder) if round_batch.policy.folder else None)
-        train(_trainer(model, locked, grpo, round_batch, round_training, say), model, round_training)
+        _train(locked, grpo, base, round_batch, round_training, say)
+    release_memory()  # for the server, which may use the same GPU
     # Load from the checkpoint, so that the adapter is the same after a restart.
     save_adapter(lora_model(locked, base, round_training.last_checkpoint()), round_training.folder, locked)
+    release_memory()
+
+
+def _train(
+    locked: LockedConfig, grpo: GrpoLock, base: Path, round_batch: RoundBatch, round_training: RoundTraining, say: Say
+) -> None:
+    model = lora_model(locked, base, Path(round_batch.policy.folder) if round_batch.policy.folder else None)
+    train(_trainer(model, locked, grpo, round_batch, round_training, say), model, round_training)
 
 
 def _check_begin(round_batch: RoundBatch, round_training: RoundTraining) -> None:
@@ -78,6 +88,7 @@ def _trainer(
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # silences the warning about rollout_func
     sequences = len(round_batch.groups) * grpo.group_size
     size = micro_batch(sequences, locked.batch_size)
+    layout = layout_of(locked)
 
     class Trainer(GRPOTrainer):  # type: ignore[misc]
         """TRL's trainer on given rollouts: it generates nothing, and ratios are relative to the sampling policy."""
@@ -104,7 +115,7 @@ def _trainer(
                 attention_NT = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
                 own_NC = self._own_logprobs(ids_NT, attention_NT, mask_NC)
                 self._metrics["train"]["mismatch"].append(
-                    _check_sampler(own_NC, sampled_NC, mask_NC, round_batch, grpo)
+                    _check_sampler(own_NC, sampled_NC, mask_NC, round_batch, grpo, quantized=is_quantized(locked))
                 )
             output["old_per_token_logps"] = sampled_NC
             return output
@@ -118,7 +129,7 @@ def _trainer(
                 ids_NT.split(size), attention_NT.split(size), mask_NC.split(size), strict=True
             ):
                 with torch.no_grad(), self.accelerator.autocast():
-                    parts.append(score(base_model, ids_BT, attention_BT, mask_BC, grpo.temperature).logprobs_BC)
+                    parts.append(score(base_model, ids_BT, attention_BT, mask_BC, grpo.temperature, layout).logprobs_BC)
             return torch.cat(parts)
 
         def _get_per_token_logps_and_entropies(
@@ -128,7 +139,7 @@ def _trainer(
                 return input_ids.new_zeros((len(input_ids), logits_to_keep)).float(), None, None
             base_model = self.accelerator.unwrap_model(model).get_base_model()
             with self.accelerator.autocast():
-                scored = score(base_model, input_ids, attention_mask, self._wanted, grpo.temperature)
+                scored = score(base_model, input_ids, attention_mask, self._wanted, grpo.temperature, layout)
             self._current = scored.logprobs_BC.detach()
             return scored.logprobs_BC, scored.entropies_BC, None
 
@@ -184,12 +195,9 @@ def _trainer(
     )
 
 
-def micro_batch(sequences: int, most: int) -> int:
-    """The micro-batch size: the largest divisor of `sequences` up to `most`. An optimiser step uses all sequences."""
-    return next(size for size in range(min(most, sequences), 0, -1) if sequences % size == 0)
-
-
-def _check_sampler(own_NC: Any, sampled_NC: Any, mask_NC: Any, round_batch: RoundBatch, grpo: GrpoLock) -> float:
+def _check_sampler(
+    own_NC: Any, sampled_NC: Any, mask_NC: Any, round_batch: RoundBatch, grpo: GrpoLock, *, quantized: bool
+) -> float:
     """Returns the mean difference in nats per token. Raises `ConfigError` if other weights sampled a group."""
     apart_NC = (own_NC - sampled_NC).abs() * mask_NC
     for group, apart_GC, mask_GC in zip(
@@ -200,6 +208,7 @@ def _check_sampler(own_NC: Any, sampled_NC: Any, mask_NC: Any, round_batch: Roun
             raise ConfigError(
                 f"{group.task_id}: the sampler's log-probabilities differ from the policy's by {apart:.2f} nats per "
                 f"token (at most {MISMATCH}): the server had other weights; start a new server and a new training"
+                f"{' (here the base is in 4 bits, at the server it is not)' if quantized else ''}"
             )
     return float(apart_NC.sum() / mask_NC.sum())
 

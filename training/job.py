@@ -13,6 +13,7 @@ from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.lock import LockedConfig, lock_digest
 from hermes_lab.training.locked_files import check_locked_files
 from hermes_lab.training.lora import Say, find_parent, library_versions, lora_model, save_adapter, train
+from hermes_lab.training.processes import from_first
 from hermes_lab.training.tokens import IGNORED, Row
 from hermes_lab.training.training_run import TrainingRun, unfinished
 
@@ -92,7 +93,7 @@ class TrainingJob(NamedTuple):
             "base model": weights.training_digest(locked.base_model, base),
             "tokenizer": weights.tokenizer_digest(weights.resolve(locked.tokenizer, say)),
         }
-        training_run = TrainingRun.begin(config, made_from)
+        training_run = from_first(lambda: TrainingRun.begin(config, made_from))
         return cls(method, config, locked, base, parent, data, training_run, command)
 
     def model(self) -> Any:
@@ -102,12 +103,15 @@ class TrainingJob(NamedTuple):
     def run(self, trainer: Any, model: Any, say: Say) -> Path:
         """Trains, saves the adapter and writes its card. Returns the adapter's folder."""
         train(trainer, model, self.training_run)
+        from_first(lambda: self._finish(model, say))
+        return self.training_run.folder
+
+    def _finish(self, model: Any, say: Say) -> None:
         save_adapter(model, self.training_run.folder, self.locked)
         card = self._card()
         write_card(self.training_run.folder, card)
         self.training_run.clear()
         say(f"{self.training_run.folder}: {card.sentence()}")
-        return self.training_run.folder
 
     def _card(self) -> Card:
         steps = self.training_run.rows()

@@ -7,7 +7,7 @@ training rejects a file whose digest does not match.
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, ValidationInfo, field_validator
@@ -91,11 +91,29 @@ class CurriculumLock(Section):
         return highest
 
 
+class HardwareLock(Section):
+    """How a training uses a GPU. A lock without it is trained as on a CPU: rows of 2,048 tokens at a time, no
+    quantization, no checkpointing, no packing."""
+
+    gpu_memory: Annotated[Positive, Unit("GB")]
+    """Memory of the GPU that the values were chosen for."""
+    precision: Literal["bfloat16", "float32"]
+    """Number format of the base model's weights and of computation; the adapter is always in float32."""
+    quantization: Literal["none", "nf4"]
+    """`nf4`: the base model's linear layers are stored in 4 bits (QLoRA, arXiv:2305.14314)."""
+    gradient_checkpointing: bool
+    """Keep only each layer's input and compute the rest again: less memory, a third more work."""
+    packing: bool
+    """Put rows one after another in one sequence, without padding; no row attends to another."""
+    micro_tokens: Annotated[Positive, Unit("tokens")]
+    """Maximum tokens that run at once. It bounds memory and does not change the step."""
+
+
 class LockedConfig(Section):
     """All hyperparameters of a training. There are no defaults: a lock states every value.
 
-    `grpo` and `preference` are set for trainings of that kind, `curriculum` for GRPO with families; an absent section
-    is not part of the digest.
+    `grpo` and `preference` are set for trainings of that kind, `curriculum` for GRPO with families, `hardware` for a
+    GPU; an absent section is not part of the digest.
     """
 
     base_model: str
@@ -136,6 +154,8 @@ class LockedConfig(Section):
     """Preference training only."""
     curriculum: CurriculumLock | None = None
     """GRPO with `families` only."""
+    hardware: HardwareLock | None = None
+    """How a GPU is used."""
 
     @field_validator("grpo")
     @classmethod
@@ -183,7 +203,11 @@ def write_lock(source: Path, out: Path) -> str:
 
     Raises `ConfigError` if `out` exists: locks are never replaced.
     """
-    locked, _ = _read(source)
+    return save_lock(_read(source)[0], out)
+
+
+def save_lock(locked: LockedConfig, out: Path) -> str:
+    """Creates the lock `out` from `locked`; as `write_lock`."""
     if out.exists():
         raise ConfigError(f"{out}: exists, and a lock is never overwritten; give another file")
     locked = _with_files(locked)

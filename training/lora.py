@@ -15,11 +15,12 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.cards import read_card
 from hermes_lab.models.lora_files import check_lora
-from hermes_lab.models.precision import cpu_dtype
+from hermes_lab.training import processes
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.attempts import refuse_environment
 from hermes_lab.training.checkpoint_manifest import manifest_callback
 from hermes_lab.training.config import Training
+from hermes_lab.training.device import check_device, is_quantized, quantization, training_dtype
 from hermes_lab.training.environment import lose_variables, refuse_numbers
 from hermes_lab.training.lock import LockedConfig, lock_metadata
 from hermes_lab.training.training_run import TrainingRun
@@ -33,18 +34,26 @@ _SILENCE = 30.0
 _LIBRARIES = ("torch", "transformers", "trl", "peft")
 
 
-def require_libraries(locked: LockedConfig) -> None:
-    """Raises `ConfigError` for missing libraries or conflicting environment variables. Call before importing torch."""
-    refuse_environment(locked)
+def require_libraries(locked: LockedConfig, *, divided: bool = False) -> None:
+    """Raises `ConfigError` for missing libraries or conflicting environment variables. Call before importing torch.
+
+    `divided`: this training can run in several processes, which are connected here.
+    """
+    refuse_environment(locked, divided=divided)
     refuse_numbers()
     lose_variables()
+    processes.check_division(locked)
     wanted = (*_LIBRARIES, *(["wandb"] if locked.use_wandb else []))
+    if is_quantized(locked):
+        wanted = (*wanted, "bitsandbytes")
     missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing:
-        extra = "wandb" if missing == ["wandb"] else "train"
+        extra = {"wandb": "wandb", "bitsandbytes": "qlora"}.get(missing[0], "train")
         raise ConfigError(f"train: needs {', '.join(missing)}: pip install 'hermes-lab[{extra}]'")
     # OpenMP reads this when torch is imported. Threads that spin would slow down other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    check_device(locked)
+    processes.connect()
 
 
 def library_versions() -> dict[str, str]:
@@ -92,13 +101,6 @@ def load_tokenizer(locked: LockedConfig, say: Say) -> Any:
     return AutoTokenizer.from_pretrained(weights.resolve(locked.tokenizer, say))
 
 
-def training_dtype() -> str:
-    """The dtype of the base model's weights and of computation."""
-    import torch
-
-    return "bfloat16" if torch.cuda.is_available() else cpu_dtype()
-
-
 def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
     """The base model with LoRA layers in float32: those of `parent`, or new ones."""
     from peft import LoraConfig, PeftModel, get_peft_model
@@ -108,7 +110,7 @@ def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     set_seed(locked.seed)
-    model = AutoModelForCausalLM.from_pretrained(base, dtype=training_dtype())
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=training_dtype(locked), **quantization(locked))
     if parent:
         child = PeftModel.from_pretrained(model, parent, is_trainable=True)
         # The parent's config has the base model's public name. Checkpoints need the local folder: otherwise PEFT would
@@ -174,14 +176,15 @@ def arguments(locked: LockedConfig, training_run: TrainingRun) -> dict[str, Any]
         "output_dir": str(training_run.checkpoints),
         "run_name": training_run.folder.name,
         "max_steps": locked.total_steps,
-        "per_device_train_batch_size": locked.batch_size,
+        "per_device_train_batch_size": locked.batch_size // processes.count(),
         "learning_rate": locked.learning_rate,
         "lr_scheduler_type": "cosine",
         "warmup_steps": locked.warmup_steps,
         "seed": locked.seed,
-        "bf16": training_dtype() == "bfloat16",
+        "bf16": training_dtype(locked) == "bfloat16",
         "use_cpu": not torch.cuda.is_available(),
-        "gradient_checkpointing": False,
+        "gradient_checkpointing": locked.hardware is not None and locked.hardware.gradient_checkpointing,
+        "gradient_checkpointing_kwargs": {"use_reentrant": False},
         "dataloader_pin_memory": torch.cuda.is_available(),
         "save_steps": locked.save_checkpoint_interval,
         "save_total_limit": 2,  # the newest one may be incomplete if the process is killed
@@ -211,8 +214,11 @@ def train(trainer: Any, model: Any, training_run: TrainingRun) -> None:
     _check_one_device(trainer)
     trainer.remove_callback(PrinterCallback)  # prints every step to stdout
     checkpoint = training_run.last_checkpoint()
-    training_run.rewind(checkpoint)
+    processes.from_first(lambda: training_run.rewind(checkpoint))
     trainer.add_callback(manifest_callback(training_run.write_manifest, training_run.lock))
+    for parameter in model.parameters():
+        if parameter.requires_grad:  # TRL makes the adapter of a quantized base bfloat16
+            parameter.data = parameter.data.float()
     # PEFT would cast inputs to float32, the dtype of its weights. Autocast casts the weights to the base dtype instead.
     with disable_input_dtype_casting(model):
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -247,8 +253,8 @@ def progress(training_run: TrainingRun, names: Mapping[str, str], say: Say) -> A
             self.last, self.said = self.began, float("-inf")
 
         def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
-            if "loss" not in logs:
-                return  # TRL's final summary
+            if "loss" not in logs or not processes.is_first():
+                return  # TRL's final summary, or another process
             step, total = state.global_step, state.max_steps
             now = time.monotonic()
             pace = (now - self.began) / (step - self.first)

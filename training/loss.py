@@ -2,56 +2,68 @@
 
 TRL computes logits at every position and runs all rows of a batch in full. Here the head runs only on positions with a
 loss, and the shared prefix (system prompt and tools: about half of a short episode) runs once, with a shared key-value
-cache. Rows run in micro-batches to bound memory; even so, the prefix runs forward and backward only once.
+cache. Rows run in micro-batches to bound memory; even so, the prefix runs forward and backward only once. Packed rows
+share the prefix within each micro-batch instead, without a cache (`hermes_lab.training.packing`).
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from hermes_lab.training.layout import HEAD_TOKENS, Layout, MicroBatch, micro_batches
+from hermes_lab.training.packing import packed_hidden, packed_labels
 from hermes_lab.training.tokens import IGNORED
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-MICRO_TOKENS = 2048
-"""Maximum tokens per micro-batch, without the shared prefix. A single longer row runs alone."""
+Autocast = Callable[[], AbstractContextManager[Any]]
+
+PADDED = Layout()
+"""The layout of a lock without `hardware`."""
 
 
 def add_gradients(
     model: Any,
     input_ids_BT: "Tensor",
     labels_BT: "Tensor",
-    autocast: Callable[[], AbstractContextManager[Any]],
-    max_tokens: int = MICRO_TOKENS,
+    autocast: Autocast,
+    layout: Layout = PADDED,
+    trained: int = 0,
 ) -> "Tensor":
     """Accumulates the gradients of a right-padded batch's loss, and returns the loss.
 
-    The loss is the mean cross-entropy (nats) over all labelled tokens, regardless of micro-batching. `model` is a
-    transformers causal LM with LoRA layers. With right padding no real token attends to padding, so no attention mask
-    is needed.
+    The loss is the sum of the cross-entropy (nats) over all labelled tokens, divided by `trained`, or by their number
+    if that is 0: regardless of the layout it is the token mean. `model` is a transformers causal LM with LoRA layers.
+    With right padding no real token attends to padding, so no attention mask is needed.
     """
     import torch
-    from torch.nn.functional import cross_entropy
 
-    split = shared_prefix(input_ids_BT, labels_BT)
-    with autocast():
-        prefix = _Prefix(model, input_ids_BT[:1, :split]) if split else None
-    trained = int((labels_BT[:, 1:] != IGNORED).sum())
-    total = torch.zeros((), device=labels_BT.device)
-    for rows, end in _micro_batches(labels_BT, split, max_tokens):
+    split = shared_prefix(input_ids_BT, labels_BT) if layout.shared else 0
+    prefix = None
+    if split and not layout.packed:
         with autocast():
-            hidden_BTH = _hidden(model, input_ids_BT[rows, split : end - 1], prefix)
-            next_BT = labels_BT[rows, split + 1 : end]
-            scored_BT = next_BT != IGNORED
-            logits_NV = model.get_output_embeddings()(hidden_BTH[scored_BT])
-            loss = cross_entropy(logits_NV.float(), next_BT[scored_BT], reduction="sum") / trained
-        loss.backward()
-        total += loss.detach()
+            prefix = Prefix(model, input_ids_BT[:1, :split])
+    trained = trained or count_trained(labels_BT)
+    total = torch.zeros((), device=labels_BT.device)
+    ends = [int(labelled_T.nonzero().max()) + 1 for labelled_T in labels_BT != IGNORED]
+    for micro in micro_batches(ends, split, layout):
+        with autocast():
+            if layout.packed:
+                hidden_NH = packed_hidden(model, input_ids_BT, micro.rows, ends, split)
+                next_N = packed_labels(labels_BT, micro.rows, ends, split)
+            else:
+                hidden_NH, next_N = _padded(model, input_ids_BT, labels_BT, micro, split, prefix)
+        total += _head_gradients(model, hidden_NH, next_N, trained, autocast)
     if prefix:
         prefix.backward()
     return total
+
+
+def count_trained(labels_BT: "Tensor") -> int:
+    """The number of tokens with a loss: those that are predicted, so not the first of a row."""
+    return int((labels_BT[:, 1:] != IGNORED).sum())
 
 
 def shared_prefix(input_ids_BT: "Tensor", labels_BT: "Tensor") -> int:
@@ -62,19 +74,34 @@ def shared_prefix(input_ids_BT: "Tensor", labels_BT: "Tensor") -> int:
     return min(first_differing, int(labelled_T.int().argmax()))
 
 
-def _micro_batches(labels_BT: "Tensor", split: int, max_tokens: int) -> Iterator[tuple[list[int], int]]:
-    """Micro-batches: row indices and the end of the longest row, counted up to its last label."""
-    ends_B = [int(labelled_T.nonzero().max()) + 1 for labelled_T in labels_BT != IGNORED]
-    rows: list[int] = []
-    for row in sorted(range(len(ends_B)), key=ends_B.__getitem__):
-        if rows and (len(rows) + 1) * (ends_B[row] - split) > max_tokens:
-            yield rows, ends_B[rows[-1]]
-            rows = []
-        rows.append(row)
-    yield rows, ends_B[rows[-1]]
+def _padded(
+    model: Any, input_ids_BT: "Tensor", labels_BT: "Tensor", micro: MicroBatch, split: int, prefix: "Prefix | None"
+) -> tuple["Tensor", "Tensor"]:
+    """Hidden states and next tokens of a padded micro-batch, at all positions after the prefix."""
+    hidden_BTH = hidden_states(model, input_ids_BT[micro.rows, split : micro.end - 1], prefix)
+    return hidden_BTH.flatten(0, 1), labels_BT[micro.rows, split + 1 : micro.end].flatten()
 
 
-class _Prefix:
+def _head_gradients(model: Any, hidden_NH: "Tensor", next_N: "Tensor", trained: int, autocast: Autocast) -> "Tensor":
+    """The summed cross-entropy divided by `trained`, after its backward pass; for a few tokens at a time."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    scored_N = next_N != IGNORED
+    scored_NH = hidden_NH[scored_N]
+    inputs_NH = scored_NH.detach().requires_grad_()
+    total = torch.zeros((), device=next_N.device)
+    for part_NH, part_N in zip(inputs_NH.split(HEAD_TOKENS), next_N[scored_N].split(HEAD_TOKENS), strict=True):
+        with autocast():
+            logits_NV = model.get_output_embeddings()(part_NH)
+            loss = cross_entropy(logits_NV.float(), part_N, reduction="sum") / trained
+        loss.backward()
+        total += loss.detach()
+    scored_NH.backward(inputs_NH.grad)
+    return total
+
+
+class Prefix:
     """The key-value cache of the rows' common prefix.
 
     Gradients accumulate on detached copies, so that each micro-batch can free its memory. `backward` then runs once
@@ -112,7 +139,7 @@ class _Prefix:
         torch.autograd.backward(self._made, gradients)
 
 
-def _hidden(model: Any, input_ids_BT: "Tensor", prefix: _Prefix | None) -> "Tensor":
+def hidden_states(model: Any, input_ids_BT: "Tensor", prefix: Prefix | None) -> "Tensor":
     """The last hidden states of the tokens after the prefix."""
     cache = prefix.cache(len(input_ids_BT)) if prefix else None
     output = model.base_model(input_ids=input_ids_BT, past_key_values=cache, use_cache=prefix is not None)

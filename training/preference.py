@@ -8,16 +8,18 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.job import Data, TrainingJob, check_start
 from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig, PreferenceLock, load_lock
 from hermes_lab.training.lora import Say, arguments, load_tokenizer, progress, require_libraries
+from hermes_lab.training.plan import Plan, data_rows, make_plan
 from hermes_lab.training.preference_data import PairOfRows, SelectedPairs, select_pairs, tokenize_pairs
 from hermes_lab.training.select import refusals
 from hermes_lab.training.tokens import IGNORED
+from hermes_lab.training.workload import pair_steps
 
 _METRICS = {
     "loss": "loss",
@@ -36,10 +38,37 @@ def train_preference(config: TrainConfig, say: Say, command: str = "") -> Path:
     Raises `ConfigError` if the lock was changed or has no `preference`, no pair is left to train on, a resume does not
     match, or a library is missing.
     """
+    prepared = _prepare(config, say)
+    job = TrainingJob.begin("preference", config, prepared.locked, prepared.parent, prepared.data, say, command)
+    model = job.model()
+    return job.run(_trainer(job, prepared.dpo, prepared.pairs, model, prepared.tokenizer, say), model, say)
+
+
+def plan_preference(config: TrainConfig, say: Say) -> Plan:
+    """What `train_preference` would need. Makes nothing; raises `ConfigError` as that does."""
+    prepared = _prepare(config, say)
+    locked, data = prepared.locked, prepared.data
+    steps = list(pair_steps(_in_order(prepared.pairs, locked), locked.batch_size))
+    about = data_rows(data.sentence(), data.refused, locked, steps)
+    return make_plan("preference", config.lock, locked, steps, about)
+
+
+class _Prepared(NamedTuple):
+    locked: LockedConfig
+    dpo: PreferenceLock
+    parent: Path | None
+    pairs: list[PairOfRows]
+    data: Data
+    tokenizer: Any
+
+
+def _prepare(config: TrainConfig, say: Say) -> _Prepared:
     locked = load_lock(Path(config.lock))
     if locked.preference is None:
         raise ConfigError(f"{config.lock}: section preference (DPO's beta) is missing; {HOW_TO_CHANGE}")
-    require_libraries(locked)
+    if locked.hardware is not None and locked.hardware.packing:
+        raise ConfigError(f"{config.lock}: hardware.packing: a pair is two rows, which are not packed; {HOW_TO_CHANGE}")
+    require_libraries(locked, divided=True)
     if config.gate.compress:
         raise ConfigError("gate.compress: not supported by preference: it would drop different turns from a pair")
     parent = check_start(config, locked)
@@ -47,9 +76,7 @@ def train_preference(config: TrainConfig, say: Say, command: str = "") -> Path:
     say(f"{selected.sentence()}{refusals(selected.refused)}")
     tokenizer = load_tokenizer(locked, say)
     pairs, data = _data(locked, selected, tokenizer, say)
-    job = TrainingJob.begin("preference", config, locked, parent, data, say, command)
-    model = job.model()
-    return job.run(_trainer(job, locked.preference, pairs, model, tokenizer, say), model, say)
+    return _Prepared(locked, locked.preference, parent, pairs, data, tokenizer)
 
 
 def _data(locked: LockedConfig, selected: SelectedPairs, tokenizer: Any, say: Say) -> tuple[list[PairOfRows], Data]:
@@ -85,7 +112,8 @@ def _trainer(
 
     shared = arguments(job.locked, job.training_run)
     # One pair per micro-batch bounds memory; the loss is still the mean over all pairs of the step.
-    shared |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": job.locked.batch_size}
+    pairs_each = shared["per_device_train_batch_size"]
+    shared |= {"per_device_train_batch_size": 1, "gradient_accumulation_steps": pairs_each}
     return Trainer(
         model=model,
         args=DPOConfig(

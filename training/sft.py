@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.training import processes
 from hermes_lab.training.batches import batch_order
 from hermes_lab.training.compress import compress_selection
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.job import Data, TrainingJob, check_start
+from hermes_lab.training.layout import layout_of
 from hermes_lab.training.lock import LockedConfig, load_lock
 from hermes_lab.training.lora import Say, arguments, load_tokenizer, progress, require_libraries
-from hermes_lab.training.loss import add_gradients
+from hermes_lab.training.loss import add_gradients, count_trained
+from hermes_lab.training.plan import Plan, data_rows, make_plan
 from hermes_lab.training.select import Selection, refusals, select_rows
 from hermes_lab.training.tokens import Row, tokenize
+from hermes_lab.training.workload import sft_steps
 
 _METRICS = {"loss": "loss", "grad_norm": "grad_norm", "learning_rate": "learning_rate"}
 
@@ -25,8 +29,25 @@ def train_sft(config: TrainConfig, say: Say, command: str = "") -> Path:
     Raises `ConfigError` if the lock was changed, no row is left to train on, a resume does not match, or a library is
     missing.
     """
+    locked, parent, data, tokenizer = _prepare(config, say)
+    job = TrainingJob.begin("sft", config, locked, parent, data, say, command)
+    model = job.model()
+    return job.run(_trainer(job, model, tokenizer, say), model, say)
+
+
+def plan_sft(config: TrainConfig, say: Say) -> Plan:
+    """What `train_sft` would need. Makes nothing; raises `ConfigError` as that does."""
+    locked, _, data, _ = _prepare(config, say)
+    rows = _in_order(data.sequences, locked)
+    steps = list(sft_steps(rows, locked.batch_size, layout_of(locked)))
+    about = data_rows(data.sentence(), data.refused, locked, steps)
+    return make_plan("sft", config.lock, locked, steps, about)
+
+
+def _prepare(config: TrainConfig, say: Say) -> tuple[LockedConfig, Path | None, Data, Any]:
+    """The lock, the parent, the data and the tokenizer."""
     locked = load_lock(Path(config.lock))
-    require_libraries(locked)
+    require_libraries(locked, divided=True)
     parent = check_start(config, locked)
     selection = select_rows(map(Path, config.data), config.gate)
     say(selection.sentence())
@@ -34,10 +55,7 @@ def train_sft(config: TrainConfig, say: Say, command: str = "") -> Path:
     if config.gate.compress:
         selection = compress_selection(selection, tokenizer, locked.max_token_length)
         say(f"{selection.compressed} conversations compressed to {locked.max_token_length} tokens")
-    data = _data(locked, selection, tokenizer, say)
-    job = TrainingJob.begin("sft", config, locked, parent, data, say, command)
-    model = job.model()
-    return job.run(_trainer(job, model, tokenizer, say), model, say)
+    return locked, parent, _data(locked, selection, tokenizer, say), tokenizer
 
 
 def _data(locked: LockedConfig, selection: Selection, tokenizer: Any, say: Say) -> Data:
@@ -53,6 +71,8 @@ def _data(locked: LockedConfig, selection: Selection, tokenizer: Any, say: Say) 
 def _trainer(job: TrainingJob, model: Any, tokenizer: Any, say: Say) -> Any:
     from trl import SFTTrainer
 
+    layout = layout_of(job.locked)
+
     class Trainer(SFTTrainer):  # type: ignore[misc]
         """TRL's trainer with the training step of `hermes_lab.training.loss`."""
 
@@ -61,7 +81,10 @@ def _trainer(job: TrainingJob, model: Any, tokenizer: Any, say: Say) -> Any:
             model.train()
             inputs = self._prepare_inputs(inputs)
             base = self.accelerator.unwrap_model(model).get_base_model()
-            return add_gradients(base, inputs["input_ids"], inputs["labels"], self.accelerator.autocast)
+            ids_BT, labels_BT = inputs["input_ids"], inputs["labels"]
+            trained = processes.total(count_trained(labels_BT), labels_BT.device)
+            loss = add_gradients(base, ids_BT, labels_BT, self.accelerator.autocast, layout, trained)
+            return processes.add_up(base, loss)
 
     return Trainer(model=model, **_trainer_fields(job, tokenizer, say))
 

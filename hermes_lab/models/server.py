@@ -6,10 +6,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import anyio
@@ -43,13 +44,21 @@ class VllmServer:
     """A vLLM OpenAI server, as an async context manager.
 
     It takes LoRA adapters up to `rank`, and at least 16. A larger maximum needs more memory.
-    `weights` is a Hugging Face folder, served as `name`. All output goes to `log`. The server ends with this process,
-    even if that is killed. Raises `ConfigError` if vLLM is not installed, and `ModelError`, with the end of the log, if
-    it does not start.
+    `weights` is a Hugging Face folder, served as `name`. All output goes to `log`. `environment` is added to that of
+    this process. The server ends with this process, even if that is killed. Raises `ConfigError` if vLLM is not
+    installed, and `ModelError`, with the end of the log, if it does not start.
     """
 
     def __init__(
-        self, weights: Path, config: ServerConfig, *, name: str, log: Path, say: Say = silent, rank: int = 1
+        self,
+        weights: Path,
+        config: ServerConfig,
+        *,
+        name: str,
+        log: Path,
+        say: Say = silent,
+        rank: int = 1,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._weights = weights
         self._config = config
@@ -57,6 +66,7 @@ class VllmServer:
         self._log = log
         self._say = say
         self._rank = rank
+        self._added = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._root = ""
 
@@ -70,7 +80,7 @@ class VllmServer:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._say(f"starting vLLM with {self._weights.name} (its log: {self._log})")
         started = time.monotonic()
-        self._process = _start_watched(command, self._log)
+        self._process = _start_watched(command, self._log, self._added)
         try:
             await self._wait_until_healthy(self._process)
         except BaseException:
@@ -164,7 +174,7 @@ def is_cpu_build() -> bool:
     )
 
 
-def _start_watched(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def _start_watched(command: list[str], log: Path, added: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Starts `command` under the watchdog, in its own session so that Ctrl-C does not reach it."""
     watched = [
         sys.executable,
@@ -181,7 +191,7 @@ def _start_watched(command: list[str], log: Path) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env=_environment(),
+            env=_environment() | dict(added),
             start_new_session=True,
         )
 

@@ -2,9 +2,10 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from hermes_lab.runners.engine.folder import lock_folder
 if TYPE_CHECKING:
     from hermes_lab.training.grpo_config import GrpoConfig
     from hermes_lab.training.grpo_run import OpenSampler
+    from hermes_lab.training.plan import Plan
 
 
 def register(app: typer.Typer) -> None:
@@ -44,34 +46,52 @@ def register(app: typer.Typer) -> None:
     )(grpo)
     group.command(
         "lock",
-        help="Freeze hyperparameters into a lock file, verified by checksum.\n\n"
-        "hermes-lab train lock my-hyperparameters.yaml -o configs/locks/mine.yaml",
+        help="Freeze hyperparameters into a lock file, verified by checksum: those of a file, or values that fit a "
+        "base model on one GPU.\n\n"
+        "hermes-lab train lock my-hyperparameters.yaml -o configs/locks/mine.yaml\n\n"
+        "hermes-lab train lock --base Qwen/Qwen3-4B --gpu 24 --method sft -o configs/locks/mine.yaml",
     )(lock)
     train_proposals.register(group)
     app.add_typer(group, name="train")
 
 
-def sft(config: options.Config = None, quiet: options.Quiet = False) -> None:
-    """`hermes-lab train sft`."""
-    from hermes_lab.training.config import load_train_config
-    from hermes_lab.training.sft import train_sft
+class TrainMethod(StrEnum):
+    """The kinds of training."""
 
-    training = load_train_config(config or [])
-    _echo_folder(lambda: train_sft(training, output.say_nothing if quiet else output.say, _command_line()))
-
-
-def preference(config: options.Config = None, quiet: options.Quiet = False) -> None:
-    """`hermes-lab train preference`."""
-    from hermes_lab.training.config import load_train_config
-    from hermes_lab.training.preference import train_preference
-
-    training = load_train_config(config or [])
-    _echo_folder(lambda: train_preference(training, output.say_nothing if quiet else output.say, _command_line()))
+    sft = "sft"
+    preference = "preference"
+    grpo = "grpo"
 
 
 Planned = Annotated[
     bool, typer.Option("--plan", help="Only show what the training needs: steps, memory, time, and what is refused.")
 ]
+
+
+def sft(config: options.Config = None, quiet: options.Quiet = False, plan: Planned = False) -> int:
+    """`hermes-lab train sft`."""
+    from hermes_lab.training.config import load_train_config
+    from hermes_lab.training.sft import plan_sft, train_sft
+
+    training = load_train_config(config or [])
+    if plan:
+        return _show(lambda: plan_sft(training, _say(quiet)))
+    _echo_folder(lambda: train_sft(training, _say(quiet), _command_line()))
+    return 0
+
+
+def preference(config: options.Config = None, quiet: options.Quiet = False, plan: Planned = False) -> int:
+    """`hermes-lab train preference`."""
+    from hermes_lab.training.config import load_train_config
+    from hermes_lab.training.preference import plan_preference, train_preference
+
+    training = load_train_config(config or [])
+    if plan:
+        return _show(lambda: plan_preference(training, _say(quiet)))
+    _echo_folder(lambda: train_preference(training, _say(quiet), _command_line()))
+    return 0
+
+
 Probe = Annotated[
     int,
     typer.Option(
@@ -89,11 +109,12 @@ def grpo(config: options.Config = None, quiet: options.Quiet = False, plan: Plan
     from hermes_lab.runners.environments.collect import open_sampler
     from hermes_lab.runners.listener import ShownListener
     from hermes_lab.training.grpo import train_grpo
-    from hermes_lab.training.grpo_config import load_grpo_config
+    from hermes_lab.training.grpo_config import Sharing, load_grpo_config
 
     say = output.say_nothing if quiet else output.say
     training = load_grpo_config(config or [])
-    opened = partial(open_sampler, say=say, listener=ShownListener(quiet=quiet))
+    sharing = Sharing(training.turns, training.server_gpu)
+    opened = partial(open_sampler, say=say, listener=ShownListener(quiet=quiet), sharing=sharing)
     if plan:
         return _plan_grpo(training, opened, probe)
     if probe:
@@ -108,41 +129,70 @@ def grpo(config: options.Config = None, quiet: options.Quiet = False, plan: Plan
 
 
 def _plan_grpo(training: "GrpoConfig", opened: "OpenSampler", groups: int) -> int:
-    """Prints the plan, then probes the server if asked."""
-    from hermes_lab.training.grpo_plan import grpo_rows, probe
+    """Prints the plan, then probes the server if asked and the training can start."""
+    from hermes_lab.training.grpo_plan import plan_grpo, probe
     from hermes_lab.training.lock import load_lock
+    from hermes_lab.training.plan import lines
 
     locked = load_lock(Path(training.lock))
-    _print_rows(f"grpo under {training.lock}", grpo_rows(training, locked))
-    if groups:
+    code = _show(lambda: plan_grpo(training, locked))
+    if groups and not code:
         folder = Path(f"{training.out}-probe") / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         with redirect_stdout(sys.stderr), opened(locked, folder / "server.log") as sampler:
             found = probe(training, locked, sampler, groups, folder)
-        _print_rows("", found)
-    return 0
-
-
-def _print_rows(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    for line in [*([title] if title else []), *(f"  {name:<9} {text}" for name, text in rows)]:
-        typer.echo(line)
+        typer.echo("\n".join(lines(found)))
+    return code
 
 
 def lock(
-    source: Annotated[Path, typer.Argument(help="A YAML file of hyperparameters.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help="The lock file to write.", show_default=False)],
+    source: Annotated[
+        Path | None, typer.Argument(help="A YAML file of hyperparameters; instead of --base.", show_default=False)
+    ] = None,
+    base: Annotated[str, typer.Option(help="The base model: a hub id or a folder.", show_default=False)] = "",
+    gpu: Annotated[int, typer.Option(min=1, help="Memory of the GPU in GB.")] = 24,
+    method: Annotated[TrainMethod, typer.Option(help="The kind of training.")] = TrainMethod.sft,
+    length: Annotated[int, typer.Option(min=16, help="Tokens of the longest row.")] = 4096,
+    qlora: Annotated[bool, typer.Option("--qlora", help="4 bits, even if bfloat16 fits.")] = False,
 ) -> None:
     """`hermes-lab train lock`."""
-    from hermes_lab.training.lock import write_lock
+    from hermes_lab.training.lock import save_lock, write_lock
+    from hermes_lab.training.presets import preset
 
-    locked = write_lock(source, out)
-    typer.echo(f"{out}: locked, digest {locked}")
+    if (source is None) == (not base):
+        raise ConfigError("train lock: give either a file of hyperparameters, or --base with --gpu and --method")
+    if source is not None:
+        digest = write_lock(source, out)
+    else:
+        chosen = preset(base, gpu, method.value, length=length, qlora=qlora)
+        output.say(chosen.sentence())
+        digest = save_lock(chosen.locked, out)
+    typer.echo(f"{out}: locked, digest {digest}")
+
+
+def _show(make: Callable[[], "Plan"]) -> int:
+    """Prints a plan to stdout; 2 if the training would be refused."""
+    with redirect_stdout(sys.stderr):
+        plan = make()
+    typer.echo("\n".join(plan.lines()))
+    return 2 if plan.refusal else 0
 
 
 def _echo_folder(train: Callable[[], Path]) -> None:
     """Prints the new adapter's folder to stdout; redirects other output of the training to stderr."""
+    from hermes_lab.training.processes import is_first
+
     with redirect_stdout(sys.stderr):
         folder = train()
-    typer.echo(str(folder))
+    if is_first():
+        typer.echo(str(folder))
+
+
+def _say(quiet: bool) -> Callable[[str], None]:
+    """Where progress goes: stderr, of the first process."""
+    from hermes_lab.training.processes import is_first
+
+    return output.say_nothing if quiet or not is_first() else output.say
 
 
 def _command_line() -> str:

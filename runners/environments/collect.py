@@ -17,7 +17,8 @@ from hermes_lab.models import weights
 from hermes_lab.models.adapters import identify, served_models, unload_adapter
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.refusals import Refused
-from hermes_lab.models.server import VllmServer
+from hermes_lab.models.server import VllmServer, is_cpu_build
+from hermes_lab.models.sleeping import SLEEP_ENVIRONMENT, SLEEP_OPTIONS, sleep, wake
 from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.execute import Listener, RunPlan, execute
 from hermes_lab.runners.engine.lanes import initial_library
@@ -26,7 +27,7 @@ from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.registry import wrap_suite_errors
-from hermes_lab.training.grpo_config import Batch
+from hermes_lab.training.grpo_config import NOT_SHARED, Batch, Sharing
 from hermes_lab.training.lock import LockedConfig
 from hermes_lab.training.lora import Say
 
@@ -38,10 +39,18 @@ _TRIES = 2
 
 
 class BatchSampler:
-    """Runs batches on the server of the lock file, which is started before the first rollout if it is not running."""
+    """Runs batches on the server of the lock file, which is started before the first rollout if it is not running.
 
-    def __init__(self, locked: LockedConfig, log: Path, say: Say, listener: Listener) -> None:
+    While steps are taken the server keeps the GPU, sleeps or is stopped, as the training's `turns` says.
+    """
+
+    def __init__(
+        self, locked: LockedConfig, log: Path, say: Say, listener: Listener, sharing: Sharing = NOT_SHARED
+    ) -> None:
         self._locked = locked
+        self._sharing = sharing
+        self._asleep = sharing.turns == "sleep"  # a server of an earlier training may still be asleep
+        self._retired: list[Path] = []
         self._log = log
         self._say = say
         self._listener = listener
@@ -52,6 +61,13 @@ class BatchSampler:
     def collect(self, batch: Batch) -> None:
         """Runs the rollouts that are missing in the batch's folder."""
         self._find_server(batch.config.model)
+        if self._asleep:
+            self._asleep = False
+            for url in self._urls:
+                anyio.run(wake, url)
+            for version in self._retired:
+                self._unload(version)
+            self._retired = []
         suite, library = (
             load_suite(batch.config.suite, batch.config.sandbox),
             load_initial_library(batch.config.skills.library),
@@ -69,7 +85,23 @@ class BatchSampler:
             self._say(f"{missing} of {result.wanted} episodes did not finish ({result.last_error})")
 
     def retire(self, version: Path) -> None:
-        """Unloads an adapter version from the servers."""
+        """Unloads an adapter version from the servers; later, if they are asleep or stopped."""
+        if self._asleep:
+            self._retired.append(version)
+        else:
+            self._unload(version)
+
+    def rest(self) -> None:
+        """Leaves the GPU to the training's steps, until the next batch."""
+        if self._sharing.turns == "sleep":
+            for url in self._urls:
+                anyio.run(sleep, url)
+            self._asleep = True
+        elif self._sharing.turns == "stop":
+            self.close()
+            self._found = False
+
+    def _unload(self, version: Path) -> None:
         for url in self._urls if self._found else ():
             with suppress(ModelError):  # the server may be gone
                 anyio.run(_unload, url, version)
@@ -90,21 +122,44 @@ class BatchSampler:
         # One of several servers is enough to start; the others are left out until they answer.
         if not any(anyio.run(_answers, url) for url in self._urls):
             self._server = anyio.run(self._start, model)
+        elif self._sharing.turns == "stop":
+            raise ConfigError(
+                f"turns: the server at {self._urls[0]} was not started by this training, which cannot stop it: end "
+                "that server, or give turns=sleep"
+            )
         self._found = True
 
     async def _start(self, model: ModelConfig) -> VllmServer:
         """Starts a server. Only a single local address can be started from here."""
         folder = await anyio.to_thread.run_sync(weights.resolve, self._locked.base_model, self._say)
-        config = model.server.model_copy(update={"port": _local_port(", ".join(self._urls))})
-        rank = self._locked.lora_rank
-        server = VllmServer(folder, config, name=self._locked.base_model, log=self._log, say=self._say, rank=rank)
+        sleeps = self._sharing.turns == "sleep"
+        if sleeps and is_cpu_build():
+            raise ConfigError(
+                "turns: vLLM's build for CPUs frees nothing when it sleeps; give turns=stop or turns=none"
+            )
+        options = SLEEP_OPTIONS if sleeps else ()
+        config = model.server.model_copy(update={"port": _local_port(", ".join(self._urls)), "args": options})
+        environment = dict(SLEEP_ENVIRONMENT) if sleeps else {}
+        if self._sharing.server_gpu is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = str(self._sharing.server_gpu)
+        server = VllmServer(
+            folder,
+            config,
+            name=self._locked.base_model,
+            log=self._log,
+            say=self._say,
+            rank=self._locked.lora_rank,
+            environment=environment,
+        )
         return await server.__aenter__()
 
 
 @contextmanager
-def open_sampler(locked: LockedConfig, log: Path, say: Say, listener: Listener) -> Iterator[BatchSampler]:
+def open_sampler(
+    locked: LockedConfig, log: Path, say: Say, listener: Listener, sharing: Sharing = NOT_SHARED
+) -> Iterator[BatchSampler]:
     """A sampler that is closed at the end of the block."""
-    sampler = BatchSampler(locked, log, say, listener)
+    sampler = BatchSampler(locked, log, say, listener, sharing)
     try:
         yield sampler
     finally:

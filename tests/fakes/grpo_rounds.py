@@ -129,6 +129,9 @@ class MadeUp:
             return 0.0
         return float(n % 2 or n // batch.samples < self.solved)
 
+    def rest(self) -> None:
+        """Shares no GPU."""
+
     def retire(self, version: Path) -> None:
         self.retired.append(version.name)
 

@@ -56,7 +56,8 @@ class FakeOpenAIServer:
     `models`; `queries` are those of the addresses that were asked; `root_answers` is what `/models` outside of `/v1`
     gives. `port` is one that `reserved_port` holds, 0 any free one. Where `models` is what is listed, a model that is
     neither there nor among `unlisted` is answered with 404. A stream is sent in pieces of `split` bytes, 0 is one piece
-    an event; with `streams` false, the whole reply is sent in its place.
+    an event; with `streams` false, the whole reply is sent in its place. With `sleep_mode` it has vLLM's endpoints to
+    sleep and wake; `turns` are those that were asked. Asleep, it answers no chat request and loads no adapter.
     """
 
     def __init__(
@@ -72,7 +73,11 @@ class FakeOpenAIServer:
         unlisted: Sequence[str] = (),
         split: int = 0,
         streams: bool = True,
+        sleep_mode: bool = False,
     ) -> None:
+        self.sleep_mode = sleep_mode
+        self.turns: list[str] = []
+        self.asleep = False
         self.split = split
         self.streams = streams
         self.unlisted = unlisted
@@ -103,6 +108,10 @@ class FakeOpenAIServer:
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_post("/v1/load_lora_adapter", self._load)
         app.router.add_post("/v1/unload_lora_adapter", self._unload)
+        if self.sleep_mode:
+            app.router.add_post("/sleep", self._sleep)
+            app.router.add_post("/wake_up", self._wake)
+            app.router.add_get("/is_sleeping", self._is_sleeping)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         self._gathered = asyncio.Event()
@@ -126,12 +135,30 @@ class FakeOpenAIServer:
         loaded = [{"id": name, "root": path} for name, path in self.adapters.items()]
         return web.json_response({"object": "list", "data": served + loaded})
 
+    async def _sleep(self, request: web.Request) -> web.Response:
+        level, mode = request.query.get("level", "1"), request.query.get("mode", "abort")
+        if level not in ("0", "1", "2") or mode not in ("abort", "wait", "keep"):
+            return web.Response(status=500)
+        self.turns.append(f"sleep {level} {mode}")
+        self.asleep = True
+        return web.Response()
+
+    async def _wake(self, request: web.Request) -> web.Response:
+        self.turns.append("wake")
+        self.asleep = False
+        return web.Response()
+
+    async def _is_sleeping(self, request: web.Request) -> web.Response:
+        return web.json_response({"is_sleeping": self.asleep})
+
     async def _no_models(self, request: web.Request) -> web.Response:
         status, body = self.root_answers
         return web.Response(status=status, text=body)
 
     async def _load(self, request: web.Request) -> web.Response:
         body = await request.json()
+        if self.asleep:
+            return web.Response(status=500)
         if self.refuse_adapters:
             return web.json_response({"error": {"message": self.why}}, status=self.refuse_adapters)
         if body["lora_name"] in self.adapters:
@@ -149,6 +176,8 @@ class FakeOpenAIServer:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.requests.append(body)
+        if self.asleep:
+            return web.Response(status=500)
         self.queries.append(request.query_string)
         self.headers.append(dict(request.headers))
         if not self._serves(body["model"]):

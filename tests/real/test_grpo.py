@@ -19,10 +19,11 @@ from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import read_card
 from hermes_lab.models.weights import PACKAGED, resolve
 from hermes_lab.training.adapters import find_adapter
+from hermes_lab.training.device import training_dtype
 from hermes_lab.training.grpo import train_grpo
 from hermes_lab.training.grpo_config import Batch, GrpoConfig
 from hermes_lab.training.lock import load_lock
-from hermes_lab.training.lora import lora_model, training_dtype
+from hermes_lab.training.lora import lora_model
 from hermes_lab.types import ModelIdentity, Reward, TaskInfo, TokenBranch
 
 pytestmark = [
@@ -93,7 +94,7 @@ class TinySampler:
         if self.policy is not None:
             identity = ModelIdentity("openai", self.policy)
         torch.manual_seed(batch.config.suite.seed)
-        autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=training_dtype() == "bfloat16")
+        autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=training_dtype(self.locked) == "bfloat16")
         episodes = []
         for task in range(batch.tasks):
             for sample in range(batch.samples):
@@ -125,6 +126,9 @@ class TinySampler:
                     )
                 )
         write_run(batch.folder, *episodes)
+
+    def rest(self) -> None:
+        """Shares no GPU."""
 
     def retire(self, version: Path) -> None:
         self.retired.append(version.name)

@@ -19,6 +19,7 @@ from hermes_lab.models.cards import read_card
 from hermes_lab.models.weights import PACKAGED, resolve
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.config import Gate, TrainConfig, load_train_config
+from hermes_lab.training.layout import Layout
 from hermes_lab.training.lock import load_lock, lock_digest, write_lock
 from hermes_lab.training.select import select_rows
 from hermes_lab.training.tokens import IGNORED, tokenize
@@ -132,12 +133,28 @@ def test_rendered_rows_decode_to_the_conversation_and_train_the_replies(tmp_path
     assert trained == f"{CALL}<|im_end|>Done: Do t.<|im_end|>Nothing to save.<|im_end|>"
 
 
-@pytest.mark.parametrize("max_tokens", [1, 16, 1000])
-def test_neither_the_shared_prefix_nor_the_split_changes_loss_or_gradient(max_tokens: int) -> None:
+PADDED = [Layout(1), Layout(16), Layout(1000), Layout(1000, shared=False)]
+PACKED = [Layout(1, packed=True), Layout(30, packed=True), Layout(1000, packed=True)]
+
+
+@pytest.mark.parametrize(
+    ("layout", "checkpointing", "head_tokens"),
+    [
+        *((layout, False, 512) for layout in PADDED + PACKED),
+        *((layout, True, 512) for layout in [*PACKED, Layout(1000, shared=False)]),
+        (Layout(1000), False, 3),
+    ],
+)
+def test_no_layout_changes_loss_or_gradient(
+    layout: Layout, checkpointing: bool, head_tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
+    from hermes_lab.training import loss
     from hermes_lab.training.loss import add_gradients, shared_prefix
+
+    monkeypatch.setattr(loss, "HEAD_TOKENS", head_tokens)
 
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
@@ -160,22 +177,12 @@ def test_neither_the_shared_prefix_nor_the_split_changes_loss_or_gradient(max_to
     plain = model(input_ids=ids_BT, attention_mask=mask_BT, labels=labels_BT).loss
     plain.backward()
     expected = gradients()
-    ours = add_gradients(model, ids_BT, labels_BT, nullcontext, max_tokens)
+    if checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+        model.train()
+    ours = add_gradients(model, ids_BT, labels_BT, nullcontext, layout)
     torch.testing.assert_close(ours, plain.detach())
     torch.testing.assert_close(gradients(), expected)
-
-
-@pytest.mark.parametrize(("max_tokens", "expected"), [(1, [[0], [2], [1]]), (20, [[0, 2], [1]]), (1000, [[0, 2, 1]])])
-def test_rows_run_together_up_to_a_number_of_tokens(max_tokens: int, expected: list[list[int]]) -> None:
-    import torch
-
-    from hermes_lab.training.loss import _micro_batches
-
-    labels_BT = torch.full((3, 20), IGNORED)
-    labels_BT[0, 13] = labels_BT[1, 19] = labels_BT[2, 17] = 1
-    batches = list(_micro_batches(labels_BT, 9, max_tokens))
-    assert [rows for rows, _ in batches] == expected
-    assert batches[-1][1] == 20
 
 
 def test_the_prefix_stops_before_the_first_prediction_that_counts() -> None:

@@ -1,5 +1,6 @@
 """`hermes-lab train grpo`: its plan, a probe, and the end of a hopeless training, at a scripted server."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,13 +17,32 @@ from hermes_lab.training.lock import load_lock
 
 Arguments = Callable[..., list[str]]
 
+SIZES = {
+    "model_type": "llama",
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 1000,
+}
+HARDWARE = {
+    "gpu_memory": 24,
+    "precision": "float32",
+    "quantization": "none",
+    "gradient_checkpointing": False,
+    "packing": False,
+    "micro_tokens": 2048,
+}
+"""Of a GPU that is not here: its speed is assumed, not measured."""
+
 
 @contextmanager
 def served(tmp_path: Path, *, hopeless: bool) -> Iterator[tuple[FakeOpenAIServer, list[str]]]:
     """A server of the ledger's first world, and the arguments of a training at it."""
     base = tmp_path / "base"
     base.mkdir()
-    for name in ("model.safetensors", "config.json", "tokenizer_config.json"):
+    (base / "config.json").write_text(json.dumps(SIZES))
+    for name in ("model.safetensors", "tokenizer_config.json"):
         (base / name).write_text("{}")
     sampler = LedgerSampler(8, seeds=(1,), hopeless=hopeless)
     with running(FakeOpenAIServer(sampler, models=[str(base)])) as server:
@@ -36,6 +56,7 @@ def served(tmp_path: Path, *, hopeless: bool) -> Iterator[tuple[FakeOpenAIServer
             total_steps=6,
             grpo={"steps_per_eval": 2, "max_num_workers": 2},
             curriculum={"min_success": 0.2, "max_success": 0.8, "memory_rounds": 4},
+            hardware=HARDWARE,
         )
         train = tmp_path / "grpo.yaml"
         train.write_text(
@@ -64,8 +85,22 @@ def test_the_plan_says_what_runs_without_asking_the_server(tmp_path: Path) -> No
         "tokens at most 6 replies of 192 tokens a rollout, 55,296 sampled in all",
         "4 % at 1 %, 19 % at 5 %",
         "of a first round without any: 92 % at 1 %, 66 % at 5 %",
+        "GB of 24.0 GB on a GPU of 24 GB, which is not here, without the server: weights 0.00, adapter",
+        "for the steps, without the rollouts;",
+        "s a step (assumed: 35 TFLOP/s for a GPU of 24 GB)",
+        "start possible",
     ):
         assert part in text
+
+
+def test_a_training_that_does_not_fit_is_refused_before_its_probe(tmp_path: Path) -> None:
+    with served(tmp_path, hopeless=False) as (server, train):
+        (tmp_path / "large").mkdir()
+        lock = smoke_lock(tmp_path / "large", "grpo", max_token_length=1_000_000, hardware=HARDWARE)
+        done = lab(*train, "--plan", "--probe", "1", "-c", f"lock={lock}")
+        assert server.requests == []
+    assert done.returncode == 2
+    assert "start     refused: it needs " in done.stdout
 
 
 def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:

@@ -44,6 +44,16 @@ def test_the_places_of_a_single_process_are_removed_and_the_rest_stays() -> None
     assert kept.items() <= os.environ.items()
 
 
+def test_what_connects_the_processes_of_a_launcher_stays() -> None:
+    launched = {
+        "RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
+        "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_USE_AGENT_STORE": "True",
+    }  # fmt: skip
+    os.environ |= launched | {"ACCELERATE_MIXED_PRECISION": "fp16"}
+    assert lose_variables() == ["ACCELERATE_MIXED_PRECISION"]
+    assert launched.items() <= os.environ.items()
+
+
 @pytest.mark.parametrize(
     "setting",
     ["NVIDIA_TF32_OVERRIDE=1", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1", "ONEDNN_DEFAULT_FPMATH_MODE=BF16",

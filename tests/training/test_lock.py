@@ -9,6 +9,7 @@ from hermes_lab.training.config import load_train_config
 from hermes_lab.training.lock import (
     CurriculumLock,
     GrpoLock,
+    HardwareLock,
     LockedConfig,
     load_lock,
     lock_digest,
@@ -58,10 +59,18 @@ curriculum:
   min_success: 0.2
   max_success: 0.8
   memory_rounds: 4
+hardware:
+  gpu_memory: 24
+  precision: bfloat16
+  quantization: none
+  gradient_checkpointing: false
+  packing: true
+  micro_tokens: 4096
 """
 FIELDS = [
     *(name for name, field in LockedConfig.model_fields.items() if field.is_required()),
     *(f"grpo.{name}" for name in GrpoLock.model_fields),
+    *(f"hardware.{name}" for name in HardwareLock.model_fields),
     "preference.beta",
     *(f"curriculum.{name}" for name in CurriculumLock.model_fields),
 ]
@@ -102,6 +111,10 @@ def test_a_field_changed_by_hand_is_refused(full: Path, field: str) -> None:
         "eval_limit_ratio": "1",
         "min_success": "0.1",
         "max_success": "0.9",
+        "precision": "float32",
+        "quantization": "nf4",
+        "gradient_checkpointing": "true",
+        "packing": "false",
     }
     name = field.rpartition(".")[2]
     text, found = re.subn(rf"^( *){name}: .*$", rf"\1{name}: {changed.get(name, '75')}", full.read_text(), flags=re.M)
@@ -113,7 +126,8 @@ def test_a_field_changed_by_hand_is_refused(full: Path, field: str) -> None:
 
 def test_an_absent_section_is_no_part_of_the_digest(full: Path) -> None:
     assert lock_digest(load_lock(LOCK)) == "005c60e21814141e335aac35ad927afebe45d6255ec2cda1a0845e8243937c01"
-    assert load_lock(full).model_copy(update={"grpo": None, "preference": None, "curriculum": None}) == load_lock(LOCK)
+    absent = dict.fromkeys(("grpo", "preference", "curriculum", "hardware"))
+    assert load_lock(full).model_copy(update=absent) == load_lock(LOCK)
     assert lock_digest(load_lock(full)) != lock_digest(load_lock(LOCK))
 
 

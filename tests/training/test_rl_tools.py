@@ -150,7 +150,7 @@ async def test_a_training_on_runs_is_proposed_with_a_parent(use: Use, work: Path
     assert load_train_config([path]).data == (str(work / "runs/demo"),)
 
 
-LOCKED_FIELDS = [name for name in LockedConfig.model_fields if name not in ("grpo", "preference")]
+LOCKED_FIELDS = [name for name in LockedConfig.model_fields if name not in ("grpo", "preference", "hardware")]
 
 
 @pytest.mark.parametrize("field", [*LOCKED_FIELDS, *(f"grpo.{name}" for name in GrpoLock.model_fields)])

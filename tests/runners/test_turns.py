@@ -1,0 +1,135 @@
+"""A rollout server and a training that share a GPU in turns, at doubles of vLLM's endpoints and of its command."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fakes.adapters import write_lora
+from fakes.openai_server import FakeOpenAIServer, Reply, reserved_port, running
+from test_collect import batch, locked, run_config
+
+from hermes_lab.errors import ConfigError
+from hermes_lab.models import server as server_module
+from hermes_lab.runners.engine.execute import Listener
+from hermes_lab.runners.environments import collect
+from hermes_lab.runners.environments.collect import BatchSampler
+from hermes_lab.training.grpo_config import Sharing
+
+STAND_IN = Path(__file__).parents[1] / "fakes" / "vllm_package"
+
+
+def test_a_server_sleeps_during_the_steps_and_wakes_for_the_next_rollouts(tmp_path: Path) -> None:
+    first, second = write_lora(tmp_path / "grpo-v1", "one"), write_lora(tmp_path / "grpo-v2", "two")
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"], sleep_mode=True)) as server:
+        sampler = BatchSampler(
+            locked(server.base_url), tmp_path / "server.log", print, Listener(), Sharing(turns="sleep")
+        )
+        served = {"model.base_url": server.base_url, "model.max_retries": 0}
+        sampler.collect(batch(tmp_path / "1", run_config(**served, **{"model.adapter": first}), tasks=1))
+        assert server.turns == []
+        sampler.rest()
+        assert server.asleep
+        sampler.retire(first)  # an HTTP request now would reach a server that sleeps
+        sampler.collect(batch(tmp_path / "2", run_config(**served, **{"model.adapter": second}), tasks=1))
+        assert server.turns == ["sleep 1 wait", "wake"]
+        assert list(server.adapters.values()) == [str(second)]
+        sampler.close()
+    for run in ("1", "2"):
+        assert json.loads((tmp_path / run / "summary.json").read_text())["finished"] == 2
+
+
+def test_a_server_that_an_ended_training_left_asleep_is_woken(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"], sleep_mode=True)) as server:
+        server.asleep = True
+        sampler = BatchSampler(
+            locked(server.base_url), tmp_path / "server.log", print, Listener(), Sharing(turns="sleep")
+        )
+        sampler.collect(batch(tmp_path / "run", run_config(**{"model.base_url": server.base_url}), tasks=1))
+        assert server.turns == ["wake"]
+        sampler.close()
+
+
+def test_a_server_without_sleep_mode_is_refused_before_the_first_rollout(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"])) as server:
+        sampler = BatchSampler(
+            locked(server.base_url), tmp_path / "server.log", print, Listener(), Sharing(turns="sleep")
+        )
+        with pytest.raises(
+            ConfigError, match=r"the server cannot sleep.*VLLM_SERVER_DEV_MODE=1 and --enable-sleep-mode"
+        ):
+            sampler.collect(batch(tmp_path / "run", run_config(**{"model.base_url": server.base_url}), tasks=1))
+        assert server.requests == []
+
+
+def test_a_server_of_someone_else_is_not_stopped(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer([Reply("no")], models=["packaged"])) as server:
+        sampler = BatchSampler(
+            locked(server.base_url), tmp_path / "server.log", print, Listener(), Sharing(turns="stop")
+        )
+        with pytest.raises(ConfigError, match="was not started by this training, which cannot stop it"):
+            sampler.collect(batch(tmp_path / "run", run_config(**{"model.base_url": server.base_url}), tasks=1))
+
+
+@pytest.fixture
+def own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., BatchSampler]:
+    """A sampler that starts the stand-in for vLLM, on a free port."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(STAND_IN), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("FAKE_VLLM_PIDS", str(tmp_path / "pids"))
+    monkeypatch.setattr(server_module, "is_cpu_build", lambda: False)
+    monkeypatch.setattr(collect, "is_cpu_build", lambda: False)
+    monkeypatch.setattr(server_module, "_STOP_SECONDS", 1.0)
+    monkeypatch.setattr(collect.weights, "resolve", lambda *_: tmp_path)
+
+    def make(port: int, sharing: Sharing) -> BatchSampler:
+        return BatchSampler(locked(f"http://127.0.0.1:{port}/v1"), tmp_path / "server.log", print, Listener(), sharing)
+
+    return make
+
+
+def started(tmp_path: Path) -> dict[str, object]:
+    """The command line and the environment of the server that was started last."""
+    found: dict[str, object] = json.loads((tmp_path / "pids.command").read_text())
+    return found
+
+
+def test_our_own_server_is_stopped_for_the_steps_and_started_again(
+    own_server: Callable[..., BatchSampler], tmp_path: Path
+) -> None:
+    with reserved_port() as port:
+        sampler = own_server(port, Sharing(turns="stop", server_gpu=1))
+    config = run_config(**{"model.base_url": f"http://127.0.0.1:{port}/v1", "model.max_retries": 0})
+    pids = []
+    for run in ("1", "2"):
+        sampler.collect(batch(tmp_path / run, config, tasks=1))
+        (pid, _) = json.loads((tmp_path / "pids").read_text())
+        os.kill(pid, 0)
+        pids.append(pid)
+        assert started(tmp_path)["gpu"] == "1"
+        sampler.rest()
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert pids[0] != pids[1]
+    sampler.close()
+
+
+def test_our_own_server_is_started_with_sleep_mode(own_server: Callable[..., BatchSampler], tmp_path: Path) -> None:
+    with reserved_port() as port:
+        sampler = own_server(port, Sharing(turns="sleep"))
+    config = run_config(**{"model.base_url": f"http://127.0.0.1:{port}/v1", "model.max_retries": 0})
+    with pytest.raises(ConfigError, match="the server cannot sleep"):  # the stand-in has no such endpoint
+        sampler.collect(batch(tmp_path / "run", config, tasks=1))
+    assert "--enable-sleep-mode" in str(started(tmp_path)["command"])
+    assert started(tmp_path)["dev"] == "1"
+    sampler.close()
+
+
+def test_a_build_for_cpus_is_not_put_to_sleep(
+    own_server: Callable[..., BatchSampler], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "is_cpu_build", lambda: True)
+    with reserved_port() as port:
+        sampler = own_server(port, Sharing(turns="sleep"))
+    with pytest.raises(ConfigError, match="vLLM's build for CPUs frees nothing when it sleeps; give turns=stop"):
+        sampler.collect(batch(tmp_path / "run", run_config(), tasks=1))

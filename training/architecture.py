@@ -1,0 +1,122 @@
+"""The sizes of a base model, from which a plan computes parameters, memory and work."""
+
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from hermes_lab.errors import ConfigError
+
+_LIKE_LLAMA = {"llama": {}, "mistral": {}, "qwen2": {"qkv_bias": True}, "qwen3": {"qk_norm": True}}
+"""Model types with the same layer: attention and a gated MLP, each after an RMS norm."""
+
+
+class Architecture(NamedTuple):
+    """A decoder of the Llama, Qwen2 or Qwen3 type."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+    tied: bool
+    """The head has no weights of its own."""
+    qkv_bias: bool = False
+    qk_norm: bool = False
+
+    @property
+    def attention(self) -> int:
+        """Width of queries and of the attention's output."""
+        return self.heads * self.head_dim
+
+    @property
+    def keys(self) -> int:
+        """Width of keys; values have the same."""
+        return self.kv_heads * self.head_dim
+
+    def linears(self) -> dict[str, tuple[int, int]]:
+        """The linear layers of a decoder layer: inputs and outputs."""
+        return {
+            "self_attn.q_proj": (self.hidden, self.attention),
+            "self_attn.k_proj": (self.hidden, self.keys),
+            "self_attn.v_proj": (self.hidden, self.keys),
+            "self_attn.o_proj": (self.attention, self.hidden),
+            "mlp.gate_proj": (self.hidden, self.intermediate),
+            "mlp.up_proj": (self.hidden, self.intermediate),
+            "mlp.down_proj": (self.intermediate, self.hidden),
+        }
+
+    def linear_parameters(self) -> int:
+        """Weights of a decoder layer's linear layers, which QLoRA quantizes."""
+        return sum(inputs * outputs for inputs, outputs in self.linears().values())
+
+    def parameters(self) -> int:
+        """All weights."""
+        biases = (self.attention + 2 * self.keys) * self.qkv_bias
+        norms = 2 * self.hidden + 2 * self.head_dim * self.qk_norm
+        tables = self.vocabulary * self.hidden * (1 if self.tied else 2)
+        return tables + self.layers * (self.linear_parameters() + biases + norms) + self.hidden
+
+    def adapted(self, target: str) -> list[tuple[int, int]]:
+        """Inputs and outputs of the linear layers of a decoder layer that get LoRA weights, as PEFT's `target_modules`
+        selects them."""
+        found = [
+            size
+            for name, size in self.linears().items()
+            if target == "all-linear" or re.fullmatch(target, f"model.layers.0.{name}") or name.endswith(f".{target}")
+        ]
+        if not found:
+            raise ConfigError(f"lock.lora_target: {target!r} matches none of {', '.join(self.linears())}")
+        return found
+
+    def lora_parameters(self, rank: int, target: str) -> int:
+        """Trained weights of a LoRA adapter."""
+        return self.layers * rank * sum(inputs + outputs for inputs, outputs in self.adapted(target))
+
+
+def known() -> dict[str, Architecture]:
+    """The base models whose sizes ship with the lab, by name."""
+    text = (resources.files(__package__) / "architectures.yaml").read_text()
+    return {name: Architecture(**sizes) for name, sizes in yaml.safe_load(text).items()}
+
+
+def architecture(base_model: str) -> Architecture:
+    """The sizes of a base model: those that ship with the lab, or else from the config.json of a folder.
+
+    Nothing is downloaded. Raises `ConfigError` if the sizes are not known.
+    """
+    if base_model in (listed := known()):
+        return listed[base_model]
+    path = Path(base_model).expanduser() / "config.json"
+    if not path.is_file():
+        raise ConfigError(
+            f"base_model: the sizes of {base_model!r} are not known: give a folder with a config.json, or one of "
+            f"{', '.join(listed)}"
+        )
+    try:
+        return _from_config(json.loads(path.read_text()))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path}: the sizes of this model are not known: {error}") from None
+
+
+def _from_config(config: dict[str, Any]) -> Architecture:
+    kind = config["model_type"]
+    if kind not in _LIKE_LLAMA:
+        raise ValueError(f"its model_type is {kind!r}; known are {', '.join(_LIKE_LLAMA)}")
+    heads = config["num_attention_heads"]
+    return Architecture(
+        layers=config["num_hidden_layers"],
+        hidden=config["hidden_size"],
+        intermediate=config["intermediate_size"],
+        heads=heads,
+        kv_heads=config.get("num_key_value_heads") or heads,
+        head_dim=config.get("head_dim") or config["hidden_size"] // heads,
+        vocabulary=config["vocab_size"],
+        tied=config.get("tie_word_embeddings", False),
+        **_LIKE_LLAMA[kind],
+    )
