@@ -1,4 +1,4 @@
-"""Environment variables of the training libraries: they lose against the lock, or the training is refused.
+"""Environment variables of the training libraries: the lock takes precedence, or the training is refused.
 
 What a library reads when a trainer is built is removed from the environment of this process first, so that the
 training's arguments decide. What it reads when it is loaded, or in another process, is refused. All others, such as
@@ -11,7 +11,7 @@ import re
 from hermes_lab.errors import ConfigError
 from hermes_lab.training import processes
 
-_LOST = re.compile(
+_REMOVED = re.compile(
     r"ACCELERATE_.*"  # number format, device, gradient accumulation, compilation
     r"|FSDP_.*|PARALLELISM_CONFIG_.*|MEGATRON_LM_.*|DEEPSPEED_.*|SM_.*|SMDATAPARALLEL_.*|FORK_LAUNCHED"
     r"|XLA_(?:USE|DOWNCAST)_BF16|PT_HPU_LAZY_MODE|PJRT_DEVICE"
@@ -33,18 +33,18 @@ _REFUSED = {
 values that do not."""
 
 
-def lose_variables() -> list[str]:
+def remove_variables() -> list[str]:
     """Removes the variables that would decide instead of the training's arguments, and returns their names.
 
     Those that connect a launcher's processes stay if there are several.
     """
     several = processes.count() > 1
-    lost = sorted(
-        name for name in os.environ if _LOST.fullmatch(name) or (not several and _OF_A_LAUNCHER.fullmatch(name))
+    removed = sorted(
+        name for name in os.environ if _REMOVED.fullmatch(name) or (not several and _OF_A_LAUNCHER.fullmatch(name))
     )
-    for name in lost:
+    for name in removed:
         del os.environ[name]
-    return lost
+    return removed
 
 
 def refuse_numbers() -> None:

@@ -22,7 +22,7 @@ from hermes_lab.training.attempts import refuse_environment
 from hermes_lab.training.checkpoint_manifest import manifest_callback
 from hermes_lab.training.config import Training
 from hermes_lab.training.device import check_device, is_quantized, quantization, training_dtype
-from hermes_lab.training.environment import lose_variables, refuse_numbers
+from hermes_lab.training.environment import refuse_numbers, remove_variables
 from hermes_lab.training.lock import LockedConfig, lock_metadata
 from hermes_lab.training.training_run import TrainingRun
 
@@ -42,7 +42,7 @@ def require_libraries(locked: LockedConfig, *, divided: bool = False) -> None:
     """
     refuse_environment(locked, divided=divided)
     refuse_numbers()
-    lose_variables()
+    remove_variables()
     processes.check_division(locked)
     wanted = (*_LIBRARIES, *(["wandb"] if locked.use_wandb else []))
     if is_quantized(locked):

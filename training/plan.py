@@ -55,13 +55,8 @@ class Plan(NamedTuple):
 
     @property
     def refusal(self) -> str:
-        """Why the training cannot run, or ""."""
-        if self.memory.total <= self.place.memory:
-            return ""
-        return (
-            f"it needs {self.memory.total / GB:.1f} GB, and {self.place.name} has {self.place.memory / GB:.1f} GB: "
-            f"{_remedy(self.locked)}"
-        )
+        """Why the training cannot run, or "". An upper bound above the memory is no reason."""
+        return "" if self.alone else self._shortage("it needs")
 
     def rows(self) -> list[Row]:
         """All lines."""
@@ -72,12 +67,26 @@ class Plan(NamedTuple):
             *self.about,
             ("memory", self._memory()),
             ("time", self._time()),
-            ("start", f"refused: {self.refusal}" if self.refusal else "possible"),
+            ("start", self._start()),
         ]
 
     def lines(self) -> list[str]:
         """The plan as text."""
         return [self.title, *lines(self.rows())]
+
+    def _start(self) -> str:
+        if self.refusal:
+            return f"refused: {self.refusal}"
+        shortage = self._shortage("rollouts of the greatest length that share nothing need")
+        return f"possible, but memory may run out: {shortage}" if shortage else "possible"
+
+    def _shortage(self, needs: str) -> str:
+        if self.memory.total <= self.place.memory:
+            return ""
+        return (
+            f"{needs} {self.memory.total / GB:.1f} GB, and {self.place.name} has {self.place.memory / GB:.1f} GB: "
+            f"{_remedy(self.locked)}"
+        )
 
     def _memory(self) -> str:
         parts = ", ".join(f"{name} {size / GB:.2f}" for name, size in zip(Memory._fields, self.memory, strict=True))

@@ -1,4 +1,4 @@
-"""The table of docs/gpu.md: what fits which GPU. `python -m hermes_lab.training.preset_table docs/gpu.md` renews it."""
+"""The table of docs/gpu.md: what fits which GPU. `python -m hermes_lab.training.preset_table PAGE` updates it."""
 
 import sys
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def _cell(base: str, gpu: int, method: Method, qlora: bool) -> str:
     return f"{found.memory.total / GB:.1f}{' ' if marks else ''}{marks}"
 
 
-def renew(page: Path) -> None:
+def update(page: Path) -> None:
     """Replaces the table of a page."""
     before, _, rest = page.read_text().partition(BEGIN)
     after = rest.partition(END)[2]
@@ -49,4 +49,4 @@ def renew(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    renew(Path(sys.argv[1]))
+    update(Path(sys.argv[1]))

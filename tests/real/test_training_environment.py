@@ -106,7 +106,9 @@ def read_by(library: str) -> set[str]:
 
 @pytest.mark.parametrize("library", ["accelerate", "trl", "peft", "transformers"])
 def test_every_variable_that_a_library_reads_loses_is_refused_or_is_harmless(library: str) -> None:
-    known = re.compile("|".join([environment._LOST.pattern, *environment._REFUSED, *HARMLESS]))
+    known = re.compile(
+        "|".join([environment._REMOVED.pattern, environment._OF_A_LAUNCHER.pattern, *environment._REFUSED, *HARMLESS])
+    )
     found = read_by(library)
     assert found
     assert sorted(name for name in found if not known.fullmatch(name)) == []
@@ -114,5 +116,14 @@ def test_every_variable_that_a_library_reads_loses_is_refused_or_is_harmless(lib
 
 def test_torch_reads_no_other_variable_about_numbers() -> None:
     about = re.compile(r".*(TF32|PRECISION|BF16|FP16|FPMATH|DTYPE|CPU_CAPABILITY|_ISA$|DETERMIN).*")
-    known = re.compile("|".join([environment._LOST.pattern, *environment._REFUSED, r"TORCHINDUCTOR_.*|TORCHDYNAMO_.*"]))
+    known = re.compile(
+        "|".join(
+            [
+                environment._REMOVED.pattern,
+                environment._OF_A_LAUNCHER.pattern,
+                *environment._REFUSED,
+                r"TORCHINDUCTOR_.*|TORCHDYNAMO_.*",
+            ]
+        )
+    )
     assert sorted(name for name in read_by("torch") if about.fullmatch(name) and not known.fullmatch(name)) == []

@@ -1,4 +1,4 @@
-"""Variables of the libraries lose against a training's arguments, or the training is refused."""
+"""Variables of the libraries are removed before a training, or it is refused."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.training.environment import lose_variables, refuse_numbers
+from hermes_lab.training.environment import refuse_numbers, remove_variables
 from hermes_lab.training.lock import load_lock
 from hermes_lab.training.lora import require_libraries
 
@@ -39,8 +39,8 @@ def test_the_places_of_a_single_process_are_removed_and_the_rest_stays() -> None
     os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "x"}
     kept = {"HF_HOME": "/x", "CUDA_VISIBLE_DEVICES": "0", "OMP_NUM_THREADS": "2", "WANDB_MODE": "online"}
     os.environ |= kept
-    lost = lose_variables()
-    assert {"RANK", "LOCAL_RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"} <= set(lost)
+    removed = remove_variables()
+    assert {"RANK", "LOCAL_RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"} <= set(removed)
     assert kept.items() <= os.environ.items()
 
 
@@ -50,7 +50,7 @@ def test_what_connects_the_processes_of_a_launcher_stays() -> None:
         "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_USE_AGENT_STORE": "True",
     }  # fmt: skip
     os.environ |= launched | {"ACCELERATE_MIXED_PRECISION": "fp16"}
-    assert lose_variables() == ["ACCELERATE_MIXED_PRECISION"]
+    assert remove_variables() == ["ACCELERATE_MIXED_PRECISION"]
     assert launched.items() <= os.environ.items()
 
 
