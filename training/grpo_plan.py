@@ -174,20 +174,20 @@ def _tokens(locked: LockedConfig, grpo: GrpoLock, first: Sequence[Batch], rollou
     trained = rollouts * locked.max_token_length
     return (
         f"at most {replies} replies of {grpo.max_reply_tokens} tokens a rollout, {sampled:,} sampled in all; rollouts "
-        f"above {locked.max_token_length} tokens are refused, so at most {trained:,} in rows, {grpo.steps_per_round} "
-        "times each"
+        f"above {locked.max_token_length} tokens are refused, so at most {trained:,} tokens are trained on, each "
+        f"{grpo.steps_per_round} times"
     )
 
 
 def _usable(grpo: GrpoLock) -> str:
     chances = [(rate, group_chance(rate, grpo.group_size)) for rate in _RATES]
-    groups = ", ".join(f"{_percent(chance)} at {_percent(rate)}" for rate, chance in chances)
+    usable = ", ".join(f"{_percent(rate)} -> {_percent(chance)}" for rate, chance in chances)
     none = ", ".join(
-        f"{_percent((1 - chance) ** grpo.groups_per_round)} at {_percent(rate)}" for rate, chance in chances[:3]
+        f"{_percent((1 - chance) ** grpo.groups_per_round)} at {_percent(rate)} solved" for rate, chance in chances[:3]
     )
     return (
-        f"a group is usable if its rewards differ; chance by the success rate of its task: {groups}; of a first round "
-        f"without any: {none}"
+        f"a group is usable if its rewards differ; rollouts solved -> groups usable: {usable}; chance that the first "
+        f"round has none: {none}"
     )
 
 

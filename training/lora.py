@@ -4,6 +4,7 @@ import copy
 import importlib.metadata
 import importlib.util
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -52,6 +53,8 @@ def require_libraries(locked: LockedConfig, *, divided: bool = False) -> None:
         raise ConfigError(f"train: needs {', '.join(missing)}: pip install 'hermes-lab[{extra}]'")
     # OpenMP reads this when torch is imported. Threads that spin would slow down other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # PEFT loads bitsandbytes if it is there, which on a CPU warns about a faster kernel that we do not use.
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     check_device(locked)
     processes.connect()
 
@@ -105,10 +108,10 @@ def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
     """The base model with LoRA layers in float32: those of `parent`, or new ones."""
     from peft import LoraConfig, PeftModel, get_peft_model
     from transformers import AutoModelForCausalLM, set_seed
-    from transformers.utils import logging
+    from transformers.utils import logging as transformers_logging
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
     set_seed(locked.seed)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=training_dtype(locked), **quantization(locked))
     if parent:

@@ -101,8 +101,8 @@ def data_rows(data: str, refused: Mapping[str, int], locked: LockedConfig, steps
     ran, tokens = (
         sum(values) / len(steps) for values in zip(*((step.ran(), step.tokens) for step in steps), strict=True)
     )
-    each = f"{locked.total_steps} of {locked.batch_size} rows, {tokens:,.0f} tokens on average"
-    once = f", of which {ran:,.0f} run (a shared prefix once, padding included)" if ran != tokens else ""
+    each = f"{locked.total_steps}, each {locked.batch_size} rows, on average {tokens:,.0f} tokens"
+    once = f"; {ran:,.0f} tokens run (a shared prefix once, padding included)" if ran != tokens else ""
     return [("data", data), *([("left out", left_out)] if left_out else []), ("steps", each + once)]
 
 

@@ -37,7 +37,7 @@ def test_a_plan_says_what_a_training_needs_and_makes_nothing(
     assert out.startswith(f"sft under {lock}, on this CPU\n")
     for part in (
         "  data      4 rows",
-        "  steps     5 of 2 rows",
+        "  steps     5, each 2 rows",
         "measured now, on six layers",
         "  start     possible",
     ):

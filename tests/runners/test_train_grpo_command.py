@@ -83,8 +83,8 @@ def test_the_plan_says_what_runs_without_asking_the_server(tmp_path: Path) -> No
         "held-out at steps 0, 2, 4, 6: 4 tasks each of ledger (heldout), arms off, temperature 0; a rate is known to "
         "about 49 points",
         "tokens at most 6 replies of 192 tokens a rollout, 55,296 sampled in all",
-        "4 % at 1 %, 19 % at 5 %",
-        "of a first round without any: 92 % at 1 %, 66 % at 5 %",
+        "rollouts solved -> groups usable: 1 % -> 4 %, 5 % -> 19 %, 20 % -> 59 %",
+        "chance that the first round has none: 92 % at 1 % solved, 66 % at 5 % solved",
         "GB of 24.0 GB on a GPU of 24 GB, which is not here, without the server: weights 0.00, adapter",
         "for the steps, without the rollouts;",
         "s a step (assumed: 35 TFLOP/s for a GPU of 24 GB)",
