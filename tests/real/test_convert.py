@@ -16,7 +16,9 @@ def test_a_conversion_without_a_hub_makes_the_same_tokenizer(tmp_path: Path) -> 
     here = weights.resolve(weights.PACKAGED)
     environment = os.environ | {"HERMES_LAB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1"}
     command = "from hermes_lab.models import weights; print(weights.resolve('packaged'))"
-    done = subprocess.run([sys.executable, "-c", command], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", command], env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
     offline = Path(done.stdout.strip())
     for name in ("tokenizer_config.json", "tokenizer.json", "chat_template.jinja", "config.json"):
         assert (offline / name).read_text() == (here / name).read_text()
