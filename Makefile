@@ -17,7 +17,7 @@ PROGRAMS := .venv/programs
 resume = $(if $(wildcard $(1)/run.json),--resume)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo loop real-hermes programs results results-small notebooks check fast test simulations bench clean
+.PHONY: help setup demo loop real-hermes programs results results-small gpu-check notebooks check fast test simulations bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -98,6 +98,16 @@ results: setup ## reproduce the study of docs/results.md (takes hours; resumable
 results-small: setup ## the same study on one task family (takes minutes)
 	$(LAB) study configs/experiments/flagship-small.yaml
 
+# In an environment of its own, with the CUDA builds of torch and vLLM; where there is no GPU nothing is installed.
+gpu-check: ## train and serve on this machine's NVIDIA GPU, and print memory and speed beside the plan (about 8 minutes)
+	@if ! nvidia-smi -L > /dev/null 2>&1; then echo "gpu-check: skipped: nvidia-smi finds no NVIDIA GPU"; else \
+	  $(MAKE) .venv-gpu/ready && .venv-gpu/bin/python tests/gpu_check.py; fi
+
+.venv-gpu/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-gpu
+	.venv-gpu/bin/pip install -q -e '.[train,serve]'
+	touch $@
+
 notebooks: setup ## execute the notebooks and save their outputs
 	$(BIN)/python tests/analysis/execute_notebooks.py
 
@@ -124,7 +134,11 @@ simulations: setup ## how often tests and intervals err, by simulation (takes ho
 	$(BIN)/python tests/simulations/peeking.py
 	$(BIN)/python tests/simulations/crossed.py
 	$(BIN)/python tests/real/comparison_tables.py 400
-	SIMULATIONS=1000 $(BIN)/pytest tests/real/test_curve_coverage.py -s
+	SIMULATIONS=1000 $(BIN)/pytest tests/real/test_curve_coverage.py tests/real/test_null_experiments.py -s
+	SIMULATIONS=12 $(BIN)/pytest tests/real/test_calibration.py
+	SIMULATIONS=3 $(BIN)/pytest tests/real/test_known_curve.py
+	SIMULATIONS=100 $(BIN)/pytest tests/faults/test_faults_kill.py
+	SIMULATIONS=100000 $(BIN)/pytest tests/hermes_lab/memory/test_vector_recall.py
 
 bench: setup ## benchmark the overhead of the harness
 	for file in tests/benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done

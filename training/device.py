@@ -71,3 +71,10 @@ def release_memory() -> None:
     if torch.cuda.is_available():
         gc.collect()
         torch.cuda.empty_cache()
+
+
+def peak_memory() -> dict[str, float]:
+    """`gpu_gb`, the most gigabytes of the GPU that PyTorch has held in this process; nothing on a CPU."""
+    import torch
+
+    return {"gpu_gb": round(torch.cuda.max_memory_reserved() / 1e9, 2)} if torch.cuda.is_available() else {}

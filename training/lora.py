@@ -21,7 +21,7 @@ from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.attempts import refuse_environment
 from hermes_lab.training.checkpoint_manifest import manifest_callback
 from hermes_lab.training.config import Training
-from hermes_lab.training.device import check_device, is_quantized, quantization, training_dtype
+from hermes_lab.training.device import check_device, is_quantized, peak_memory, quantization, training_dtype
 from hermes_lab.training.environment import refuse_numbers, remove_variables
 from hermes_lab.training.lock import LockedConfig, lock_metadata
 from hermes_lab.training.training_run import TrainingRun
@@ -262,7 +262,7 @@ def progress(training_run: TrainingRun, names: Mapping[str, str], say: Say) -> A
             now = time.monotonic()
             pace = (now - self.began) / (step - self.first)
             numbers = {name: float(logs[logged]) for logged, name in names.items() if logged in logs}
-            training_run.log({"step": step, **numbers, "seconds": round(now - self.last, 3)})
+            training_run.log({"step": step, **numbers, "seconds": round(now - self.last, 3), **peak_memory()})
             self.last = now
             if step % max(total // 20, 1) == 0 or now - self.said > _SILENCE:
                 self.said = now

@@ -25,6 +25,8 @@ def convert(gguf: Path, folder: Path) -> None:
     tokenizer.eos_token = tokenizer.pad_token = END_OF_TURN
     tokenizer.clean_up_tokenization_spaces = False  # otherwise decoding drops spaces that the model wrote
     tokenizer.chat_template = tool_template()
+    # Otherwise it is true under HF_HUB_OFFLINE=1, and the file has another digest than the one that adapters record.
+    tokenizer.init_kwargs["local_files_only"] = False
     tokenizer.save_pretrained(folder)
     # Without `dequantize` the model stays tied to its GGUF types, and saving raises.
     model = AutoModelForCausalLM.from_pretrained(

@@ -11,7 +11,7 @@ from hermes_lab.records import read_episodes
 
 pytestmark = pytest.mark.timeout(600)
 
-KILLS = 3
+KILLS = 2
 LEARN = [
     "learn",
     *options(suite__name="ledger", suite__options="{ruled: 1, plain: 0}", run__concurrency=4, skills__review_every=0),

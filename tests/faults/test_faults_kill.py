@@ -111,7 +111,7 @@ def test_kill_9_in_mid_run_then_resume_gives_each_row_of_an_uninterrupted_run_on
     for name, args in (("run", squares(tmp_path, server, 8)), ("learn", learning(rounds=3, round_size=2))):
         both[name] = Torment(args, tmp_path / name, after_some_episodes)
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda torment: torment.measure().go_on(kills=4), both.values()))
+        list(pool.map(lambda torment: torment.measure().go_on(kills=3), both.values()))
     assert ended_in(scratch)
 
 
@@ -125,8 +125,12 @@ def test_kill_9_in_mid_command_leaves_no_process(server: FakeOpenAIServer, tmp_p
     assert ended_in(scratch)
 
 
+KILLS = int(os.environ.get("SIMULATIONS", "24"))
+"""At random moments, half of them of `run` and half of `learn`. `make simulations` has 100."""
+
+
 @pytest.mark.long
-def test_100_kills_at_random_moments_lose_no_row_and_double_none(
+def test_kills_at_random_moments_lose_no_row_and_double_none(
     server: FakeOpenAIServer, tmp_path: Path, scratch: Path
 ) -> None:
     seed = int(os.environ.get("FAULTS_SEED", time.time_ns() % 1_000_000))
@@ -141,13 +145,16 @@ def test_100_kills_at_random_moments_lose_no_row_and_double_none(
             process.kill()
 
     both = {}
-    for name, args in (("run", squares(tmp_path, server, 200)), ("learn", learning(rounds=10, round_size=2, worlds=2))):
+    for name, args in (
+        ("run", squares(tmp_path, server, 2 * KILLS)),
+        ("learn", learning(rounds=KILLS // 10 + 3, round_size=2, worlds=2)),
+    ):
         both[name] = Torment(args, tmp_path / name, at_random)
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda torment: torment.measure().go_on(kills=50), both.values()))
+        list(pool.map(lambda torment: torment.measure().go_on(kills=KILLS // 2), both.values()))
     for name, torment in both.items():
         print(f"{name}: {torment.kills} kills, {torment.finished} runs, {torment.seconds:.1f} s a whole one")
-    assert sum(torment.kills for torment in both.values()) == 100
+    assert sum(torment.kills for torment in both.values()) == 2 * (KILLS // 2)
     assert ended_in(scratch)
 
 

@@ -12,7 +12,7 @@ from lab_process import count, ended_in, finish, keys, lab, options, rows, start
 
 from hermes_lab.runners.engine.lane_history import read_histories
 
-KILLS = 3
+KILLS = 2
 LEARN = [
     "learn",
     *options(suite__name="ledger", suite__options="{ruled: 2, plain: 0}", run__concurrency=4, skills__review_every=0),

@@ -13,7 +13,7 @@ from hermes_lab.types import Episode
 
 pytestmark = pytest.mark.timeout(600)
 FAKE = Path(__file__).parents[1] / "fakes" / "mcp_server.py"
-TASKS, KILLS = 40, 4
+TASKS, KILLS = 24, 3
 NOTE = {
     "name": "note",
     "description": "Writes a number to a file.",

@@ -29,7 +29,7 @@ from hermes_lab.records import read_episodes
 
 pytestmark = pytest.mark.timeout(600)
 
-TASKS, MANY = 40, 80
+TASKS, MANY = 24, 40
 
 POLICY = '''
 """A policy that logs, and kills its process at one task."""

@@ -32,7 +32,7 @@ from ray.cluster_utils import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
-TASKS, MANY = 60, 120
+TASKS, MANY = 40, 60
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 

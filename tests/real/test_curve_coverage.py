@@ -24,7 +24,7 @@ from hermes_lab.analysis.stats.intervals import Interval
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 LANES, TASKS, DRAWS = 20, 100, 400
-SIMULATIONS = int(os.environ.get("SIMULATIONS", "250"))
+SIMULATIONS = int(os.environ.get("SIMULATIONS", "120"))
 TRUTH = {"initial": 0.45, "asymptote": 0.89, "rate": 0.08}
 """The published curve of code_debugging."""
 N = np.arange(float(TASKS))
@@ -102,8 +102,11 @@ def test_intervals_cover_as_often_as_they_say_and_estimates_are_not_biased(lanes
     for method, (low, high) in COVERAGE.items():
         error = 3 * np.sqrt(0.95 * 0.05 / METHODS[method][1])
         assert all(low - error <= part <= high + error for part in shares[method]), (method, shares[method])
-    assert abs(bias[1]) <= 0.005
-    assert abs(bias[2]) <= 0.1 * TRUTH["rate"]
+    # A median's standard error, of a normal distribution whose quartiles are these.
+    low, high = np.quantile(estimates, (0.25, 0.75), axis=0)
+    error_P = 3 * 1.25 * (high - low) / 1.35 / np.sqrt(len(estimates))
+    assert abs(bias[1]) <= 0.004 + error_P[1]
+    assert abs(bias[2]) <= 0.05 * TRUTH["rate"] + error_P[2]
 
 
 FORMS = {
@@ -126,14 +129,15 @@ def test_the_right_form_is_chosen_as_often_as_was_published_and_a_wrong_one_is_s
     cells = []
     for lanes in (1, 5, 20):
         right = told = wrong = 0
-        for seed in range(SEEDS if lanes == 1 else SEEDS // 2):
+        runs = SEEDS if lanes == 1 else SIMULATIONS // 8
+        for seed in range(runs):
             success = np.random.default_rng([seed, lanes, 7]).random((lanes, TASKS)) < p
             forms = choose_form(np.tile(N, lanes), success.ravel(), np.repeat(np.arange(lanes), TASKS))
             right += forms.best.name == name
             told += forms.identified
             wrong += forms.identified and forms.best.name != name
-        cells.append(f"{right}/{seed + 1} ({told})")
-        assert wrong <= 3
+        cells.append(f"{right}/{runs} ({told})")
+        assert wrong <= 0.1 * runs
         assert not (lanes == 1 and told)
         if lanes == 1 and name != "apex":
             assert right >= AT_ONE

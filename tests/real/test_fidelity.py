@@ -64,21 +64,28 @@ async def talks(url: str, adapter: str = "") -> list[Talk]:
     return made
 
 
-def differences(model: Any, branches: Sequence[TokenBranch], shift: int = 0) -> Any:
+def predictions(model: Any, branches: Sequence[TokenBranch]) -> list[Any]:
+    """Of each branch, the log-probabilities of every next token: float32 [T, V]."""
+    import torch
+
+    with torch.no_grad():
+        return [
+            torch.log_softmax(model(input_ids=torch.tensor(branch.token_ids)[None]).logits[0].float(), dim=-1)
+            for branch in branches
+        ]
+
+
+def differences(predicted: Sequence[Any], branches: Sequence[TokenBranch], shift: int = 0) -> Any:
     """|vLLM's - transformers'| log-probability of every sampled token; `shift` reads the mask at another place."""
     import torch
 
     found = []
-    for branch in branches:
+    for logprobs_TV, branch in zip(predicted, branches, strict=True):
         ids_T = torch.tensor(branch.token_ids)
-        with torch.no_grad():
-            logits_TV = model(input_ids=ids_T[None]).logits[0]
-        ours_T = torch.tensor(branch.logprobs)
         at = torch.tensor(branch.mask).nonzero()[:, 0]
         places = (at + shift).clamp(1, len(ids_T) - 1)
-        logprobs_TV = torch.log_softmax(logits_TV[places - 1].float(), dim=-1)
-        theirs = logprobs_TV.gather(1, ids_T[places, None])[:, 0]
-        found.append((ours_T[at] - theirs).abs())
+        theirs = logprobs_TV[places - 1].gather(1, ids_T[places, None])[:, 0]
+        found.append((torch.tensor(branch.logprobs)[at] - theirs).abs())
     return torch.cat(found)
 
 
@@ -96,15 +103,17 @@ async def test_transformers_recomputes_vllms_log_probabilities(vllm_url: str, pa
     bare_branches = [branch for talk in bare for branch in talk.branches]
     tuned_branches = [branch for talk in tuned for branch in talk.branches]
     base = base_model(packaged)
-    with_adapter = PeftModel.from_pretrained(base_model(packaged), folder)
+    by_base = predictions(base, bare_branches)
+    tuned_by_base = predictions(base, tuned_branches)
+    tuned_by_adapter = predictions(PeftModel.from_pretrained(base, folder), tuned_branches)
     right = [
-        report("base", differences(base, bare_branches)),
-        report("adapter", differences(with_adapter, tuned_branches)),
+        report("base", differences(by_base, bare_branches)),
+        report("adapter", differences(tuned_by_adapter, tuned_branches)),
     ]
     wrong = [
-        report("the adapter's tokens, by the base", differences(base, tuned_branches)),
-        report("mask shifted to the right", differences(base, bare_branches, shift=1)),
-        report("mask shifted to the left", differences(base, bare_branches, shift=-1)),
+        report("the adapter's tokens, by the base", differences(tuned_by_base, tuned_branches)),
+        report("mask shifted to the right", differences(by_base, bare_branches, shift=1)),
+        report("mask shifted to the left", differences(by_base, bare_branches, shift=-1)),
     ]
     assert all(mean < MEAN and largest < LARGEST for mean, largest in right)
     assert all(mean > 3 * MEAN and largest > LARGEST for mean, largest in wrong)

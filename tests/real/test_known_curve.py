@@ -1,5 +1,6 @@
 """The scripted learner through the real command line: its true curve is known, and the lab measures it."""
 
+import os
 import subprocess
 import sys
 from math import log, sqrt
@@ -40,12 +41,14 @@ def test_arm_on_rises_along_its_known_curve_and_arm_off_stays_flat(tmp_path: Pat
 
 LANES = 20
 """Of a slice: with fewer a curve is seldom identified."""
+SLICES = int(os.environ.get("SIMULATIONS", "2"))
+"""`make simulations` has 3."""
 
 
 def test_intervals_of_runs_through_the_whole_system_hold_the_known_parameters(tmp_path: Path) -> None:
-    """60 lanes, in three slices of 20, each fitted by itself; and all of them at once."""
-    options = ["learning.arms=[on]", "learning.replicates=2", "learning.worlds=30", "learning.rounds=24"]
-    options += ["model.options.slip=0.1"]
+    """In slices of 20 lanes, each fitted by itself; and all of them at once."""
+    options = ["learning.arms=[on]", "learning.replicates=2", f"learning.worlds={SLICES * LANES // 2}"]
+    options += ["learning.rounds=24", "model.options.slip=0.1"]
     command = [sys.executable, "-m", "hermes_lab", "learn", "-c", "configs/learner.yaml"]
     command += [part for option in options for part in ("-c", option)]
     subprocess.run([*command, "--out", str(tmp_path / "run"), "--quiet"], check=True)
@@ -60,8 +63,8 @@ def test_intervals_of_runs_through_the_whole_system_hold_the_known_parameters(tm
     slices = [_fit(frame[frame["lane"].isin(lanes[i : i + LANES])]) for i in range(0, len(lanes), LANES)]
     for method in (_bootstrap, profile_interval):
         held = sum(_holds(method(fit, name), value) for fit in slices for name, value in truth.items())
-        # Of 9 intervals at 95 %, fewer than 6 hold in one experiment of 1,500.
-        assert held >= 6, (method.__name__, [str(fit.sentence()) for fit in slices])
+        # Fewer of these intervals at 95 % hold with one seed of 450 (2 slices) or 1,500 (3 slices); the seed is fixed.
+        assert held >= 2 * SLICES, (method.__name__, [str(fit.sentence()) for fit in slices])
         whole = _fit(frame)
         assert whole.identified
         assert sum(_holds(method(whole, name), value) for name, value in truth.items()) >= 2, whole.sentence()
