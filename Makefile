@@ -135,7 +135,6 @@ simulations: setup ## how often tests and intervals err, by simulation (takes ho
 	$(BIN)/python tests/simulations/crossed.py
 	$(BIN)/python tests/real/comparison_tables.py 400
 	SIMULATIONS=1000 $(BIN)/pytest tests/real/test_curve_coverage.py tests/real/test_null_experiments.py -s
-	SIMULATIONS=12 $(BIN)/pytest tests/real/test_calibration.py
 	SIMULATIONS=3 $(BIN)/pytest tests/real/test_known_curve.py
 	SIMULATIONS=100 $(BIN)/pytest tests/faults/test_faults_kill.py
 	SIMULATIONS=100000 $(BIN)/pytest tests/hermes_lab/memory/test_vector_recall.py

@@ -1,7 +1,6 @@
 """The calibrated learner through the real command line, in worlds of every domain: what the lab measures is what must
 be. Lanes are independent, so every error bar is between lanes."""
 
-import os
 from itertools import cycle
 from pathlib import Path
 
@@ -17,13 +16,11 @@ from hermes_lab.tasks.registry import domains
 pytestmark = pytest.mark.long
 
 DOMAINS = sorted(set(domains()) - {"open_ended"})
-WORLDS = int(os.environ.get("SIMULATIONS", "8"))
-"""Lanes of a domain. `make simulations` has 12."""
 DRIFTS = ["data_analysis"]
 """What a drift does is a matter of worlds, not of domains: one shows it."""
 FALSE_ALARM = 1e-5
 """The chance that a mean which is right is refused. There are some hundred means, so all of this file fails by chance
-for one seed in a thousand. Of Student's t over 8 lanes it takes 11 standard errors: thirds see gross errors alone."""
+for one seed in a thousand. Of Student's t over 12 lanes it takes 7.7 standard errors: thirds see gross errors alone."""
 POOLED_FALSE_ALARM = 1e-4
 """The same of the one mean over the lanes of all domains, which is the sharp test."""
 
@@ -48,12 +45,7 @@ def test_in_every_domain_the_lab_measures_the_curve_that_is_known(tmp_path: Path
     # Uniform and Zipf in turn: how often places come up does not depend on the domain.
     for domain, (seed, frequencies) in zip(DOMAINS, cycle(enumerate(("uniform", "zipf"))), strict=False):
         # Another seed for each: with the same one the slips would be the same draws, and errors go together.
-        world = (
-            f"suite.name={domain}",
-            f"suite.options.frequencies={frequencies}",
-            f"suite.seed={seed}",
-            f"learning.worlds={WORLDS}",
-        )
+        world = (f"suite.name={domain}", f"suite.options.frequencies={frequencies}", f"suite.seed={seed}")
         frame = learn(tmp_path / domain, *world)
         chances.append(check_thirds(frame))
         deviations += list(frame[frame["arm"] == "on"].groupby("lane")["off"].mean())
