@@ -99,7 +99,7 @@ results-small: setup ## the same study on one task family (takes minutes)
 	$(LAB) study configs/experiments/flagship-small.yaml
 
 # In an environment of its own, with the CUDA builds of torch and vLLM; where there is no GPU nothing is installed.
-gpu-check: ## train and serve on this machine's NVIDIA GPU, and print memory and speed beside the plan (about 8 minutes)
+gpu-check: ## train and serve on this machine's NVIDIA GPU, and print memory and speed beside the plan
 	@if ! nvidia-smi -L > /dev/null 2>&1; then echo "gpu-check: skipped: nvidia-smi finds no NVIDIA GPU"; else \
 	  $(MAKE) .venv-gpu/ready && .venv-gpu/bin/python tests/gpu_check.py; fi
 

@@ -1,4 +1,4 @@
-"""Does the lab train and serve on this machine's GPU? `make gpu-check`, under ten minutes, without a model hub.
+"""Does the lab train and serve on this machine's GPU? `make gpu-check`, without a model hub.
 
     python tests/gpu_check.py [FOLDER]
 
@@ -13,10 +13,13 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hermes_lab.lane import lane_key
 from hermes_lab.models.cards import Method
+from hermes_lab.records import read_episodes
 from hermes_lab.training.lock import LockedConfig, save_lock
 from hermes_lab.training.memory import GB
 from hermes_lab.training.presets import preset
@@ -46,7 +49,7 @@ class Check:
 
     def lab(self, name: str, *arguments: str) -> str:
         """Runs `hermes-lab ARGUMENTS` and returns its stdout. Raises `Failed` if it fails."""
-        log = self.folder / f"{name}.log"
+        log = self.folder / f"{name.replace(' ', '-')}.log"
         print(f"{name:<24}", end="", flush=True)
         began = time.monotonic()
         with log.open("w") as errors:
@@ -75,31 +78,45 @@ class Check:
 
     def train(self, method: Method, lock: Path, *sources: str) -> str:
         """Plans and trains; returns the adapter's folder."""
-        arguments = [
-            "-c",
-            f"configs/train/{method}.yaml",
-            "-c",
-            f"lock={lock}",
-            "-c",
-            f"adapters={self.folder}/adapters",
-        ]
-        arguments += [part for source in sources for part in ("-c", source)]
+        given = (f"configs/train/{method}.yaml", f"lock={lock}", f"adapters={self.folder}/adapters", *sources)
+        arguments = configured(*given)
         plan = self.lab(f"plan {method}", "train", method, *arguments, "--plan")
         adapter = self.lab(f"train {method}", "train", method, *arguments).strip().splitlines()[-1]
         found = speed(Path(adapter))
-        # Of a step. For GRPO the plan has only an upper bound.
-        if tokens := re.search(r" rows, on average ([\d,]+) tokens", plan):
-            found["tokens_per_second"] = round(int(tokens[1].replace(",", "")) / found["seconds_per_step"])
+        if method != "grpo":  # of which the plan has only an upper bound
+            found["tokens_per_second"] = round(tokens_of_step(plan) / found["seconds_per_step"])
         self.measured[method] = {"plan": plan.splitlines(), **found}
         return adapter
 
 
-def versions() -> dict[str, str]:
-    """What matters to a figure."""
-    import torch
-    import transformers
+def configured(*sources: str) -> list[str]:
+    """The sources of a configuration as arguments."""
+    return [part for source in sources for part in ("-c", source)]
 
-    return {"torch": torch.__version__, "cuda": torch.version.cuda or "", "transformers": transformers.__version__}
+
+def tokens_of_step(plan: str) -> int:
+    """The mean tokens of a step, from a plan of SFT or preference training. Raises `Failed` if it has none."""
+    if found := re.search(r" rows, on average ([\d,]+) tokens", plan):
+        return int(found[1].replace(",", ""))
+    raise Failed(f"the plan does not say how many tokens a step has:\n{plan}")
+
+
+def solved_with_rules(run: Path) -> str:
+    """How many held-out tasks were solved with the true rules as skills. Raises `Failed` if it is less than half:
+    then the server does not apply the adapter."""
+    wins = [bool(each.success) for each in read_episodes(run) if (key := lane_key(each.lane)) and key.arm == "oracle"]
+    told = f"{sum(wins)} of {len(wins)} held-out tasks solved with the true rules as skills"
+    if 2 * sum(wins) < len(wins) or not wins:
+        raise Failed(f"{told}: vLLM does not apply the adapter as it should; see {run}")
+    return told
+
+
+def versions() -> dict[str, str]:
+    """The versions behind the figures."""
+    import torch
+
+    found = {name: metadata.version(name) for name in ("torch", "transformers", "trl", "vllm")}
+    return found | {"cuda": torch.version.cuda or ""}
 
 
 def speed(adapter: Path) -> dict[str, float]:
@@ -108,7 +125,8 @@ def speed(adapter: Path) -> dict[str, float]:
     later = rows[1:] or rows
     seconds = sum(row["seconds"] for row in later) / len(later)
     found = {"steps": len(rows), "seconds_per_step": round(seconds, 3), "gpu_gb": max(row["gpu_gb"] for row in rows)}
-    return found | {name: rows[-1][name] for name in ("loss", "mismatch") if name in rows[-1]}
+    mismatch = {"mismatch": rows[0]["mismatch"]} if "mismatch" in rows[0] else {}  # measured at the first step
+    return found | mismatch | {"loss": rows[-1]["loss"]}
 
 
 def find_gpu() -> Gpu | str:
@@ -127,35 +145,20 @@ def check(folder: Path, gpu: Gpu) -> Check:
     """All commands. Raises `Failed` at the first that fails."""
     done = Check(folder, gpu)
     demonstrations = folder / "demonstrations"
-    done.lab(
-        "demonstrations",
-        *("experiment", "-c", "configs/demonstrations.yaml", "-c", "learning.worlds=8", "-c", "learning.rounds=3"),
-        *("--out", str(demonstrations)),
-    )
+    shown = ("configs/demonstrations.yaml", "learning.worlds=8", "learning.rounds=3")
+    done.lab("demonstrations", "experiment", *configured(*shown), "--out", str(demonstrations))
     done.train("sft", done.lock("sft", total_steps=_SFT_STEPS), f"data=[{demonstrations}]", "parent=packaged")
     grpo = done.train(
         "grpo",
         done.lock("grpo", total_steps=_GRPO_STEPS),
-        *("parent=packaged", f"out={folder}/rounds", "turns=sleep"),
-        "rollouts=[configs/rollouts.yaml]",
-        "heldout=[]",
+        *("parent=packaged", f"out={folder}/rounds", "turns=sleep", "rollouts=[configs/rollouts.yaml]", "heldout=[]"),
     )
     data = f"data=[{folder}/rounds/round-1/run]"
     done.train("preference", done.lock("preference", total_steps=_PREFERENCE_STEPS), data, "parent=packaged")
-    done.lab(
-        "held-out run in vLLM",
-        *(
-            "experiment",
-            "-c",
-            "configs/heldout.yaml",
-            "-c",
-            f"model.adapter={grpo}",
-            "-c",
-            "learning.arms=[off,oracle]",
-        ),
-        *("-c", "learning.worlds=8", "-c", "learning.rounds=2", "--out", str(folder / "heldout")),
-    )
-    done.measured["heldout"] = done.lab("comparison", "compare", str(folder / "heldout")).splitlines()
+    tested = ("configs/heldout.yaml", "learning.arms=[off,oracle]", "learning.worlds=8", "learning.rounds=2")
+    heldout = folder / "heldout"
+    done.lab("held-out", "experiment", *configured(*tested, f"model.adapter={grpo}"), "--out", str(heldout))
+    done.measured["heldout"] = solved_with_rules(heldout)
     return done
 
 
@@ -180,7 +183,7 @@ def main() -> int:
         found = done.measured[method]
         print("\n".join(found.pop("plan")))
         print("  measured ", ", ".join(f"{name} {value}" for name, value in found.items()))
-    print("\n".join(done.measured["heldout"]))
+    print(done.measured["heldout"])
     print(f"all commands ran; figures in {folder / 'report.json'}")
     return 0
 

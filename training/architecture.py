@@ -64,11 +64,15 @@ class Architecture(NamedTuple):
 
     def adapted(self, target: str) -> list[tuple[int, int]]:
         """Inputs and outputs of the linear layers of a decoder layer that get LoRA weights, as PEFT's `target_modules`
-        selects them."""
+        selects them. Raises `ConfigError` if there are none."""
+        try:
+            pattern = re.compile(target)
+        except re.error as error:
+            raise ConfigError(f"lock.lora_target: {target!r} is not a regular expression: {error}") from None
         found = [
             size
             for name, size in self.linears().items()
-            if target == "all-linear" or re.fullmatch(target, f"model.layers.0.{name}") or name.endswith(f".{target}")
+            if target == "all-linear" or pattern.fullmatch(f"model.layers.0.{name}") or name.endswith(f".{target}")
         ]
         if not found:
             raise ConfigError(f"lock.lora_target: {target!r} matches none of {', '.join(self.linears())}")

@@ -35,7 +35,7 @@ class Speed(NamedTuple):
 
 
 def assumed_speed(gpu_memory: int, locked: LockedConfig) -> Speed:
-    """The speed of a GPU with so many GB that is not in this machine."""
+    """The assumed speed of a GPU of `gpu_memory` GB that is not in this machine."""
     nearest = min(_ASSUMED, key=lambda known: abs(known - gpu_memory))
     rate = _ASSUMED[nearest] / _slower(locked)
     return Speed(rate, rate, f"assumed: {rate / 1e12:.0f} TFLOP/s for a GPU of {nearest} GB")

@@ -118,7 +118,7 @@ def test_the_cost_counts_reviews_and_only_time_in_which_something_ran(write_run:
 
 
 def trained(write_run: WriteRun, *solved: int, worlds: int = 4) -> dict[str, list[tuple[str, Path]]]:
-    """A run by each training, whose arm `on` solves so many of four held-out tasks; in the last world one less."""
+    """A run for each training, whose arm `on` solves `solved` of four held-out tasks, one fewer in the last world."""
     runs = {}
     for number, each in enumerate(solved):
         on = lanes_of("on", each, worlds=worlds - 1) + [

@@ -51,12 +51,12 @@ class FakeOpenAIServer:
 
     `requests` and `headers` hold what arrived; `adapters` what was loaded: name -> path; one that was unloaded is
     answered with 404; `base` is the folder of the models, if that is told; `answers_as` is what replies call their
-    model in place of what was asked; `most_at_once` the largest number of chat requests in work at one time. No chat
-    request is answered before `gather` of them were in work at once. `list_body` is what `/models` answers in place of
-    `models`; `queries` are those of the addresses that were asked; `root_answers` is what `/models` outside of `/v1`
-    gives. `port` is one that `reserved_port` holds, 0 any free one. Where `models` is what is listed, a model that is
-    neither there nor among `unlisted` is answered with 404. A stream is sent in pieces of `split` bytes, 0 is one piece
-    an event; with `streams` false, the whole reply is sent in its place. With `sleep_mode` it has vLLM's endpoints to
+    model instead of what was asked; `most_at_once` the largest number of concurrent chat requests. No chat request is
+    answered before `gather` of them were concurrent. `list_body` is what `/models` answers instead of `models`;
+    `queries` are those of the addresses that were asked; `root_answers` is what `/models` outside of `/v1` gives.
+    `port` is one that `reserved_port` holds, 0 any free one. Where `models` is what is listed, a model that is neither
+    there nor among `unlisted` is answered with 404. A stream is sent in pieces of `split` bytes, 0 is one piece an
+    event; with `streams` false, the whole reply is sent in its place. With `sleep_mode` it has vLLM's endpoints to
     sleep and wake; `turns` are those that were asked. Asleep, it answers no chat request and loads no adapter.
     """
 

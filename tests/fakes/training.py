@@ -17,6 +17,18 @@ REAL_TRAINING = [
 ]
 
 
+def hardware(**values: Any) -> dict[str, Any]:
+    """The section `hardware` of a lock, with other `values`."""
+    return {
+        "gpu_memory": 24,
+        "precision": "float32",
+        "quantization": "none",
+        "gradient_checkpointing": False,
+        "packing": False,
+        "micro_tokens": 1000,
+    } | values
+
+
 def smoke_lock(folder: Path, method: str, *, grpo: dict[str, Any] | None = None, **values: Any) -> str:
     """Writes the lock of `configs/locks/METHOD-smoke.yaml` with other `values` to `folder`, and returns its path."""
     content: dict[str, Any] = yaml.safe_load(Path(f"configs/locks/{method}-smoke.yaml").read_text()) | values

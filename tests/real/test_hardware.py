@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes.episodes import episode, with_review, write_run
 from fakes.tiny_model import tiny_model
-from fakes.training import REAL_TRAINING, smoke_lock
+from fakes.training import REAL_TRAINING, hardware, smoke_lock
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.config import TrainConfig
@@ -16,32 +16,23 @@ from hermes_lab.training.sft import train_sft
 
 pytestmark = REAL_TRAINING
 
-HARDWARE = {
-    "gpu_memory": 24,
-    "precision": "float32",
-    "quantization": "none",
-    "gradient_checkpointing": False,
-    "packing": False,
-    "micro_tokens": 1000,
-}
-
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tiny_model(tmp_path_factory.mktemp("tiny") / "base"))
 
 
-def trained(base: str, folder: Path, **hardware: Any) -> Any:
+def trained(base: str, folder: Path, **section: Any) -> Any:
     """The weights of an adapter after three steps."""
     from safetensors.torch import load_file
 
-    return load_file(train_sft(config_of(base, folder, **hardware), print) / "adapter_model.safetensors")
+    return load_file(train_sft(config_of(base, folder, **section), print) / "adapter_model.safetensors")
 
 
-def config_of(base: str, folder: Path, **hardware: Any) -> TrainConfig:
+def config_of(base: str, folder: Path, **section: Any) -> TrainConfig:
     folder.mkdir()
     pace = {"total_steps": 3, "batch_size": 4, "warmup_steps": 0, "save_checkpoint_interval": 3}
-    values = {"base_model": base, "tokenizer": base, "learning_rate": 0.01, "hardware": HARDWARE | hardware}
+    values = {"base_model": base, "tokenizer": base, "learning_rate": 0.01, "hardware": hardware(**section)}
     lock = smoke_lock(folder, "sft", **pace, **values)
     run = write_run(folder / "run", *(episode(f"task {n}" * (n + 1)) for n in range(6)), with_review("the last"))
     return TrainConfig(lock=lock, data=(str(run),), adapters=str(folder / "adapters"))

@@ -42,7 +42,7 @@ def adapted(kind: str, layers: int, dtype: str) -> Any:
 
 
 def kept(kind: str, layers: int, dtype: str, how: str) -> int:
-    """Bytes that a pass through a model of so many layers keeps, without the model's weights."""
+    """Bytes that a forward pass through a model of `layers` layers keeps for the backward pass, without the weights."""
     import torch
     from peft.helpers import disable_input_dtype_casting
 

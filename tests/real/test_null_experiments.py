@@ -24,7 +24,7 @@ FALSE_ALARM = 1e-5
 
 
 def assert_about(share: float, wanted: Sequence[float]) -> None:
-    """The mean of `wanted` is what so many draws of this share give, but for a chance of FALSE_ALARM at either end."""
+    """The mean of `wanted` is within the binomial bounds of `share`, with a chance of FALSE_ALARM at either end."""
     low, high = stats.binom.ppf((FALSE_ALARM, 1 - FALSE_ALARM), len(wanted), share)
     assert low <= sum(wanted) <= high, f"{sum(wanted)} of {len(wanted)}"
 

@@ -6,7 +6,8 @@ import pytest
 from fakes.command import lab
 from fakes.episodes import conversation, episode, trajectory, with_review, write_run
 from fakes.tiny_model import tiny_model
-from fakes.training import REAL_TRAINING, smoke_lock
+from fakes.training import REAL_TRAINING, hardware, smoke_lock
+from gpu_check import tokens_of_step
 
 from hermes_lab.training import plan
 from hermes_lab.training.lock import load_lock
@@ -42,6 +43,7 @@ def test_a_plan_says_what_a_training_needs_and_makes_nothing(
         "  start     possible",
     ):
         assert part in out
+    assert tokens_of_step(out) > 0
     assert not (tmp_path / "adapters").exists()
     monkeypatch.setattr(plan, "_MEMINFO", tmp_path / "meminfo")
     (tmp_path / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable: 100000 kB\n")
@@ -52,15 +54,8 @@ def test_a_plan_says_what_a_training_needs_and_makes_nothing(
 
 
 def test_a_plan_for_a_gpu_that_is_not_here_assumes_its_speed(base: str, tmp_path: Path) -> None:
-    hardware = {
-        "gpu_memory": 24,
-        "precision": "bfloat16",
-        "quantization": "none",
-        "gradient_checkpointing": True,
-        "packing": False,
-        "micro_tokens": 1000,
-    }
-    lock = smoke_lock(tmp_path, "preference", base_model=base, tokenizer=base, hardware=hardware)
+    section = hardware(precision="bfloat16", gradient_checkpointing=True)
+    lock = smoke_lock(tmp_path, "preference", base_model=base, tokenizer=base, hardware=section)
     for score in (0.0, 1.0):
         messages = [*conversation("Do t")[:-1], Message(role="assistant", content=f"Answer {score}.")]
         made = episode(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fakes.episodes import conversation, episode, trajectory, with_review, write_run
 from fakes.tiny_model import tiny_model
-from fakes.training import REAL_TRAINING, smoke_lock
+from fakes.training import REAL_TRAINING, hardware, smoke_lock
 
 from hermes_lab.models.cards import read_card
 from hermes_lab.types import Message, Verdict
@@ -18,14 +18,6 @@ from hermes_lab.types import Message, Verdict
 pytestmark = REAL_TRAINING
 
 LAUNCH = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "hermes_lab"]
-HARDWARE = {
-    "gpu_memory": 24,
-    "precision": "float32",
-    "quantization": "none",
-    "gradient_checkpointing": False,
-    "packing": False,
-    "micro_tokens": 1000,
-}
 
 
 def train(method: str, folder: Path, processes: int, lock: str) -> subprocess.CompletedProcess[str]:
@@ -57,7 +49,7 @@ def test_two_processes_train_the_adapter_of_one(tmp_path: Path, method: str) -> 
 
     base = str(tiny_model(tmp_path / "base"))
     pace = {"total_steps": 3, "batch_size": 4, "warmup_steps": 0, "save_checkpoint_interval": 2}
-    values = {"base_model": base, "tokenizer": base, "learning_rate": 0.01, "hardware": HARDWARE}
+    values = {"base_model": base, "tokenizer": base, "learning_rate": 0.01, "hardware": hardware()}
     lock = smoke_lock(tmp_path, method, **pace, **values)
     if method == "sft":
         write_run(tmp_path / "run", *(episode(f"task {n}" * (n + 1)) for n in range(6)), with_review("the last"))

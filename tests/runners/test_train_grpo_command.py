@@ -9,7 +9,7 @@ import pytest
 from fakes.command import lab
 from fakes.ledger_sampler import LedgerSampler
 from fakes.openai_server import FakeOpenAIServer, running
-from fakes.training import smoke_lock
+from fakes.training import hardware, smoke_lock
 
 from hermes_lab.training.grpo_config import load_grpo_config
 from hermes_lab.training.grpo_plan import evaluation_steps, group_chance
@@ -25,15 +25,6 @@ SIZES = {
     "num_attention_heads": 4,
     "vocab_size": 1000,
 }
-HARDWARE = {
-    "gpu_memory": 24,
-    "precision": "float32",
-    "quantization": "none",
-    "gradient_checkpointing": False,
-    "packing": False,
-    "micro_tokens": 2048,
-}
-"""Of a GPU that is not here: its speed is assumed, not measured."""
 
 
 @contextmanager
@@ -56,7 +47,7 @@ def served(tmp_path: Path, *, hopeless: bool) -> Iterator[tuple[FakeOpenAIServer
             total_steps=6,
             grpo={"steps_per_eval": 2, "max_num_workers": 2},
             curriculum={"min_success": 0.2, "max_success": 0.8, "memory_rounds": 4},
-            hardware=HARDWARE,
+            hardware=hardware(),
         )
         train = tmp_path / "grpo.yaml"
         train.write_text(
@@ -96,7 +87,7 @@ def test_the_plan_says_what_runs_without_asking_the_server(tmp_path: Path) -> No
 def test_the_plan_warns_if_the_longest_rollouts_would_not_fit(tmp_path: Path) -> None:
     with served(tmp_path, hopeless=True) as (_, train):
         (tmp_path / "large").mkdir()
-        lock = smoke_lock(tmp_path / "large", "grpo", max_token_length=1_000_000, hardware=HARDWARE)
+        lock = smoke_lock(tmp_path / "large", "grpo", max_token_length=1_000_000, hardware=hardware())
         done = lab(*train, "--plan", "-c", f"lock={lock}")
     assert done.returncode == 0
     assert "  start     possible, but memory may run out: rollouts of the greatest length" in done.stdout

@@ -4,19 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.training import hardware
 
 from hermes_lab.training.layout import Layout, layout_of, micro_batches
 from hermes_lab.training.lock import HardwareLock, load_lock
 
 ENDS = [14, 20, 18]
-HARDWARE = {
-    "gpu_memory": 24,
-    "precision": "bfloat16",
-    "quantization": "none",
-    "gradient_checkpointing": False,
-    "packing": False,
-    "micro_tokens": 4096,
-}
 
 
 @pytest.mark.parametrize(("max_tokens", "expected"), [(1, [[0], [2], [1]]), (20, [[0, 2], [1]]), (1000, [[0, 2, 1]])])
@@ -50,4 +43,7 @@ def test_a_long_row_after_a_full_sequence_starts_another_one() -> None:
 def test_the_lock_decides_the_layout(values: dict[str, Any], layout: Layout) -> None:
     locked = load_lock(Path("configs/locks/sft-cpu.yaml"))
     assert layout_of(locked) == Layout(2048, packed=False, shared=True)
-    assert layout_of(locked.model_copy(update={"hardware": HardwareLock(**HARDWARE | values)})) == layout
+    assert (
+        layout_of(locked.model_copy(update={"hardware": HardwareLock(**hardware(micro_tokens=4096) | values)}))
+        == layout
+    )

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from fakes.training import hardware
 
+from hermes_lab.errors import ConfigError
 from hermes_lab.training.architecture import known
 from hermes_lab.training.layout import Layout
 from hermes_lab.training.lock import HardwareLock, LockedConfig, load_lock
@@ -24,15 +26,9 @@ ROWS = [row(10, range(6, 9), own=7), row(14, range(8, 14), own=8), row(8, range(
 
 
 def with_hardware(**values: object) -> LockedConfig:
-    hardware = {
-        "gpu_memory": 24,
-        "precision": "bfloat16",
-        "quantization": "none",
-        "gradient_checkpointing": False,
-        "packing": False,
-        "micro_tokens": 4096,
-    }
-    return LOCK.model_copy(update={"hardware": HardwareLock(**hardware | values)})
+    return LOCK.model_copy(
+        update={"hardware": HardwareLock(**hardware(precision="bfloat16", micro_tokens=4096) | values)}
+    )
 
 
 def test_padded_rows_share_their_prefix_and_end_at_their_last_label() -> None:
@@ -89,3 +85,8 @@ def test_memory_is_the_largest_step_and_less_in_4_bits_or_with_checkpointing() -
     linear = 30 * SIZES.linear_parameters()
     left = base_bytes(SIZES, quantized, 2) - 2 * (SIZES.parameters() - linear)
     assert 0.5 * linear < left < 0.55 * linear
+
+
+def test_a_target_that_is_no_pattern_is_told() -> None:
+    with pytest.raises(ConfigError, match="lora_target: '\\[' is not a regular expression"):
+        SIZES.adapted("[")
