@@ -1,5 +1,6 @@
 """`/cron`."""
 
+import re
 import shlex
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from hermes_lab.sessions import SessionKey, hermes_home
 
 _ACTIONS = ("list", "create", "pause", "resume", "remove", "approve", "run")
 _FIELDS = ("deliver", "skills", "model", "repeat", "zone", "missed", "retry")
+_INTEGERS = ("repeat", "retry")
 """What `create` takes as NAME=VALUE; `skills` with commas."""
 _CREATE = '/cron create "NAME" "0 9 * * *" "PROMPT" deliver=telegram'
 
@@ -69,13 +71,20 @@ def _created(jobs: JobStore, rest: str, key: SessionKey, now: datetime) -> str:
         if not sign or field not in _FIELDS:
             known = ", ".join(f"{each}=..." for each in _FIELDS)
             raise ConfigError(f"/cron create: {word!r} is not one of {known}")
-        fields[field] = value.split(",") if field == "skills" else value
+        fields[field] = _value(field, value)
     definition = definition_of(**fields)
     if key.platform != "cli" and is_file_target(definition.deliver):
         raise ConfigError("/cron create: deliver: a chat cannot write files of this machine; `hermes-lab cron add` can")
     job = jobs.add(definition, now, origin=str(key))
     where = "" if job.target else "; its results go to a file, cron/NAME/SLOT.txt of the Hermes home; see deliver="
     return f"created: {job.name}; it runs next at {next_of(job)}{where}{_nobody()}"
+
+
+def _value(field: str, text: str) -> Any:
+    """What a field is given by a word of a chat."""
+    if field == "skills":
+        return text.split(",")
+    return int(text) if field in _INTEGERS and re.fullmatch(r"-?[0-9]{1,9}", text) else text
 
 
 def _list(jobs: JobStore) -> str:

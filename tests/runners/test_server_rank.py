@@ -29,7 +29,7 @@ class StartedError(Exception):
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A base model, and a vLLM that only tells its command."""
 
-    def start(command: list[str], _log: Path) -> None:
+    def start(command: list[str], *_: object) -> None:
         raise StartedError(*command)
 
     monkeypatch.setattr(server_module, "_start_watched", start)

@@ -71,8 +71,9 @@ async def uploaded(client: Any, path: Path) -> dict[str, Any]:
     """The content of a message with a file, once it is uploaded. Raises as `asked` does."""
     kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     try:
-        size = (await anyio.Path(path).stat()).st_size
-        upload = client.upload(lambda *_: path, content_type=kind, filename=path.name, filesize=size)
+        # Its bytes, not its path: nio leaves a file open that the server answers before all of it is read.
+        content = await anyio.Path(path).read_bytes()
+        upload = client.upload(lambda *_: content, content_type=kind, filename=path.name, filesize=len(content))
         got = await asked(_first(upload))
     except OSError as error:
         raise Undeliverable(f"a file cannot be read: {error.strerror}") from None
@@ -80,7 +81,7 @@ async def uploaded(client: Any, path: Path) -> dict[str, Any]:
         "msgtype": "m.image" if kind.startswith("image/") else "m.file",
         "body": path.name,
         "url": got.content_uri,
-        "info": {"mimetype": kind, "size": size},
+        "info": {"mimetype": kind, "size": len(content)},
         "m.mentions": {},
     }
 

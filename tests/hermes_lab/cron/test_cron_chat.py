@@ -175,7 +175,7 @@ def test_a_person_makes_and_changes_jobs_in_a_chat(home: Path) -> None:
         ("/cron create", "give a name, a schedule and a prompt"),
         ('/cron create "a" "0 9 * * *', "a quotation mark is not closed"),
         (f"{CREATE} dliver=x", "'dliver=x' is not one of deliver=..."),
-        (f"{CREATE} repeat=many", "repeat: must be a valid integer"),
+        (f"{CREATE} repeat=many", "repeat: must be an integer"),
         ('/cron create a "0 25 * * *" b', "wrong hour"),
         ("/cron pause", "give the name of a job"),
         ("/cron run nosuch", "no job 'nosuch'"),
