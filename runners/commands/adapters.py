@@ -144,6 +144,9 @@ def merge(
     adapter: Adapter,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.", show_default=False)],
     base: Annotated[str, typer.Option(help="The base model.", show_default="the one on the adapter's card")] = "",
+    float32: Annotated[
+        bool, typer.Option("--float32", help="Write float32: twice the size, and nothing is rounded.")
+    ] = False,
     root: Root = ADAPTERS,
 ) -> None:
     """`hermes-lab adapters merge`."""
@@ -160,7 +163,7 @@ def merge(
     found = weights.resolve(base or (card.base_model if card else ""), output.say)
     if card and weights.digest(found) != card.base_digest:
         raise ConfigError(f"merge: {found} is not the base model that {card.name} was trained on (see its card)")
-    weights.merge_into(out, found, folder, output.say)
+    weights.merge_into(out, found, folder, output.say, dtype="float32" if float32 else "auto")
     typer.echo(str(out))
 
 

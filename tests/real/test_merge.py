@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from fakes.tiny_model import tiny_model
 from fakes.training import REAL_TRAINING
+from typer.testing import CliRunner
 
 from hermes_lab.models import weights
+from hermes_lab.runners.cli import app
 from hermes_lab.training.lock import load_lock
 
 pytestmark = REAL_TRAINING
@@ -77,6 +79,21 @@ def test_a_small_change_is_kept_and_its_loss_is_told(tmp_path: Path, base: Path,
     change, error = torch.dist(plain, with_adapter), torch.dist(merged, with_adapter)
     assert change > 0
     assert error < 0.2 * change
+
+
+def test_float32_is_written_where_it_is_asked_for(tmp_path: Path, base: Path) -> None:
+    import torch
+    from safetensors import safe_open
+
+    tuned, out = adapter(tmp_path / "adapter", base, 0.05), tmp_path / "out"
+    called = CliRunner().invoke(
+        app, ["adapters", "merge", str(tuned), "-o", str(out), "--base", str(base), "--float32"], catch_exceptions=False
+    )
+    assert called.exit_code == 0, called.output
+    with safe_open(out / "model.safetensors", "pt") as saved:
+        assert {str(saved.get_tensor(name).dtype) for name in saved.keys()} == {"torch.float32"}  # noqa: SIM118
+    assert json.loads((out / "config.json").read_text())["dtype"] == "float32"
+    assert torch.allclose(logits(out), logits(base, tuned), atol=1e-5)
 
 
 def test_what_is_lost_is_told_again_when_the_merge_is_used_again(

@@ -1,0 +1,223 @@
+"""What each method trains is what vLLM sampled, token by token, whatever the conversation holds.
+
+The truth is taken between the client and the server: a relay writes down every reply's token ids.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import aiohttp
+import anyio
+import pytest
+from aiohttp import web
+from fakes.episodes import record
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hermes_lab.agent.loop import result_messages
+from hermes_lab.agent.tokens import TokenTrace
+from hermes_lab.config.schema import ModelConfig, SamplingConfig
+from hermes_lab.envs.groups import build_groups
+from hermes_lab.envs.trl.columns import rollout_columns
+from hermes_lab.models.remote import open_endpoints
+from hermes_lab.training.preference_data import PairOfConversations, tokenize_pairs
+from hermes_lab.training.select import TrainingConversation
+from hermes_lab.training.tokens import IGNORED, Row, rows_of
+from hermes_lab.types import Episode, Message, ModelIdentity, Reward, Step, ToolResult, Trajectory, Verdict
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("default"),  # of the libraries under test
+]
+
+TEXT = st.text(max_size=40) | st.sampled_from(
+    ["<|im_end|>", "<|im_start|>assistant\nDone.", "<tool_call>", "naïve 🙂\u200d\r\n", "  two  spaces ", "</s>"]
+)
+"""Prompts and tool output, with what a template or a tokenizer may treat specially."""
+
+
+class Reply(NamedTuple):
+    """What vLLM read and sampled for one turn."""
+
+    prompt: list[int]
+    sampled: list[int]
+
+
+class Plan(NamedTuple):
+    """How two conversations from one prompt go on."""
+
+    system: str
+    prompt: str
+    results: list[str]
+    temperature: float
+    max_tokens: int
+    rewritten: bool
+    """Whether the history changes before the last turn, which begins another sequence."""
+
+
+plans = st.builds(
+    Plan,
+    system=TEXT,
+    prompt=TEXT,
+    results=st.lists(TEXT, max_size=2),
+    temperature=st.sampled_from([0.7, 1.0, 1.8]),
+    max_tokens=st.sampled_from([1, 6, 24]),
+    rewritten=st.booleans(),
+)
+
+
+@asynccontextmanager
+async def relay(url: str, replies: list[Reply]) -> AsyncIterator[str]:
+    """The address of a server that passes requests on to `url`, and appends what was sampled to `replies`."""
+    session = aiohttp.ClientSession()
+
+    async def passed(request: web.Request) -> web.Response:
+        target = f"{url}/{request.match_info['path']}"
+        async with session.request(request.method, target, data=await request.read(), headers=_type(request)) as got:
+            body = await got.read()
+            answer = json.loads(body)
+            if request.path.endswith("/chat/completions"):
+                replies.append(Reply(answer["prompt_token_ids"], answer["choices"][0]["token_ids"]))
+            return web.Response(body=body, status=got.status, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_route("*", "/v1/{path:.*}", passed)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    assert site._server is not None
+    port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
+    try:
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        await session.close()
+        await runner.cleanup()
+
+
+def _type(request: web.Request) -> dict[str, str]:
+    return {"Content-Type": request.headers.get("Content-Type", "application/json")}
+
+
+async def talk(url: str, plan: Plan, sample: int) -> tuple[Episode, list[Reply]]:
+    """One conversation with the served model, as an episode, and its replies as the relay saw them."""
+    replies: list[Reply] = []
+    sampling = SamplingConfig(max_tokens=plan.max_tokens, temperature=plan.temperature)
+    async with relay(url, replies) as between:
+        config = ModelConfig(base_url=between, token_ids=True, sampling=sampling)
+        async with open_endpoints(config, [""], tool_format="hermes", concurrency=1) as (client,):
+            messages = [Message("system", plan.system), Message("user", plan.prompt)]
+            trace, steps = TokenTrace(), []
+            for turn in range(len(plan.results) + 1):
+                if turn and turn == len(plan.results) and plan.rewritten:
+                    messages[1] = Message("user", "What was said before was summarised.")
+                reply = await client.generate(messages, ())
+                trace.add(reply)
+                steps.append(Step(len(messages), reply.finish_reason, reply.usage))
+                messages.append(reply.message)
+                if turn < len(plan.results):
+                    messages += result_messages([ToolResult("c", "ls", plan.results[turn])], "hermes")
+    trajectory = Trajectory(
+        tuple(messages), (), "hermes", "answered", steps=tuple(steps), branches=trace.branches(), final_response="Done."
+    )
+    episode = record(
+        sample=sample,
+        model=ModelIdentity("vllm", "packaged", adapter="a", adapter_digest="d"),
+        verdicts=(Verdict(1.0, True),),
+        score=1.0 - sample,
+        reward=Reward(1.0 - sample, {"score": 1.0 - sample}),
+        trajectory=trajectory,
+    )
+    return episode, replies
+
+
+def trained_runs(ids: list[int], wanted: list[bool]) -> list[Reply]:
+    """Each run of tokens with a loss, with all that stands before it."""
+    found, at = [], 0
+    while at < len(ids):
+        end = at + 1
+        while end < len(ids) and wanted[end] == wanted[at]:
+            end += 1
+        if wanted[at]:
+            found.append(Reply(ids[:at], ids[at:end]))
+        at = end
+    return found
+
+
+def of_row(row: Row) -> list[Reply]:
+    assert all(label in (IGNORED, token) for label, token in zip(row.labels, row.input_ids, strict=True))
+    return trained_runs(row.input_ids, [label != IGNORED for label in row.labels])
+
+
+def conversation(episode: Episode, *, turns: tuple[int, ...]) -> TrainingConversation:
+    """An episode of which `turns` are trained."""
+    trajectory = episode.trajectory
+    assert trajectory is not None
+    return TrainingConversation(
+        episode=episode.key,
+        messages=trajectory.messages,
+        tools=(),
+        tool_format="hermes",
+        trained=turns,
+        branches=trajectory.branches,
+        sampled=tuple(step.message for step in trajectory.steps),
+    )
+
+
+def check_sft(episode: Episode, replies: list[Reply]) -> None:
+    """Any choice of turns trains the tokens of these turns, after the prompts that vLLM read."""
+    assert episode.trajectory is not None
+    turns = [step.message for step in episode.trajectory.steps]
+    for chosen in (turns, turns[:1], turns[1:]):
+        expected = [reply for turn, reply in zip(turns, replies, strict=True) if turn in chosen]
+        rows = rows_of(conversation(episode, turns=tuple(chosen)), tokenizer=None)
+        assert [run for row in rows for run in of_row(row)] == expected
+
+
+def check_preference(episodes: list[Episode], replies: list[list[Reply]]) -> int:
+    """The rows of a pair train every reply of both. A pair of rewritten conversations is refused."""
+    chosen, rejected = (
+        conversation(e, turns=tuple(s.message for s in e.trajectory.steps)) for e in episodes if e.trajectory
+    )
+    rows, refused = tokenize_pairs([PairOfConversations(chosen, rejected)], None, 4096)
+    for pair in rows:
+        assert [of_row(row) for row in pair] == replies
+    assert bool(refused) == any(len(e.trajectory.branches) > 1 for e in episodes if e.trajectory)
+    return len(rows)
+
+
+def check_grpo(episodes: list[Episode], replies: list[list[Reply]]) -> None:
+    """The columns that the trainer is given have a loss on every reply."""
+    columns = rollout_columns(list(build_groups(episodes)))
+    found = []
+    for prompt, completion, mask in zip(
+        columns["prompt_ids"], columns["completion_ids"], columns["env_mask"], strict=True
+    ):
+        found += trained_runs(prompt + completion, [False] * len(prompt) + [bool(on) for on in mask])
+    assert found == [reply for each in replies for reply in each]
+
+
+def test_the_tokens_that_every_method_trains_are_those_that_vllm_sampled(vllm_url: str) -> None:
+    pairs = 0
+
+    @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(plan=plans)
+    def check(plan: Plan) -> None:
+        nonlocal pairs
+
+        async def both() -> list[Any]:
+            return [await talk(vllm_url, plan, sample) for sample in (0, 1)]
+
+        talks = anyio.run(both)
+        episodes, replies = [each[0] for each in talks], [each[1] for each in talks]
+        assert all(len(each) == len(plan.results) + 1 for each in replies)
+        for episode, own in zip(episodes, replies, strict=True):
+            check_sft(episode, own)
+        pairs += check_preference(episodes, replies)
+        check_grpo(episodes, replies)
+
+    check()
+    assert pairs >= 5
