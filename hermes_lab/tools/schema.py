@@ -108,7 +108,7 @@ def explain(error: ValidationError) -> str:
     parts = []
     for item in error.errors(include_url=False):
         where = ".".join(str(part) for part in item["loc"])
-        what = "no such argument" if item["type"] == "extra_forbidden" else item["msg"]
+        what = "unknown argument" if item["type"] == "extra_forbidden" else item["msg"]
         parts.append(f"{where}: {what}" if where else what.removeprefix("Value error, "))
     return "; ".join(parts)
 

@@ -97,7 +97,7 @@ async def test_arguments_are_checked_before_the_call(server: Given) -> None:
         ]
         for arguments, why in wrong:
             answer, result = await called(toolbox, "s__t", **arguments)
-            assert answer == {"error": f"bad arguments for s__t: {why}"}
+            assert answer == {"error": f"invalid arguments for s__t: {why}"}
             assert not result.executed
         # An optional argument that is null was left out; one may have any name.
         assert (await called(toolbox, "s__t", n=1, to=None, ctx="x"))[0] == {"content": '{"n": 1, "ctx": "x"}'}

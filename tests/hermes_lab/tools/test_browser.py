@@ -144,7 +144,7 @@ async def test_what_cannot_be_opened_says_why() -> None:
             with pytest.raises(BlockingIOError):
                 server.accept()
             shop = await use("navigate", url="https://shop.example/")
-            assert "take one from the snapshot" in (await use("click", ref="the link"))["error"]
+            assert "use one from the snapshot" in (await use("click", ref="the link"))["error"]
             await use("navigate", url="https://shop.example/dogs")
             assert "take the ref from a new snapshot" in (await use("click", ref=ref(shop, "link")))["error"]
             # What the agent serves in its sandbox is its own, and can be reached.
