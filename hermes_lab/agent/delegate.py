@@ -171,6 +171,8 @@ def _select_tools(tools: Sequence[str], wanted: Sequence[str], served: Mapping[s
             names = [*tools, *(name for name, inside in toolsets.items() if not set(tools).isdisjoint(inside))]
             near = difflib.get_close_matches(name, names, n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
-            raise ToolError(f"toolsets: a child agent cannot use {name!r}{hint}; available: {', '.join(tools) or 'none'}")
+            raise ToolError(
+                f"toolsets: a child agent cannot use {name!r}{hint}; available: {', '.join(tools) or 'none'}"
+            )
         chosen |= members
     return [name for name in tools if name in chosen]

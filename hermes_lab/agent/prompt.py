@@ -50,7 +50,7 @@ WORK = """\
 # How to work
 - Look before you change anything: read the files and instructions that the task names.
 - Act instead of describing what could be done. Continue until the task is done or you know that it cannot be done.
-- When something fails, read the error, find the cause, and try something else. The same call gives the same error again.
+- When something fails, read the error, find the cause, and try something else. The same call gives the same error.
 - Independent calls can go in one turn; their results come back in order.
 - Check your result before you answer: run it, read it back, or recompute it.
 - An answer without a tool call submits the work. In it, say briefly what you did and where the result is."""

@@ -70,7 +70,9 @@ def read(text: str, files: dict[str, bytes] | None = None, *, name: str = "", fo
     found = name or slug(_flat(head.get("name"))) or slug(folder)
     if not found:
         where = _line(parts.yaml, parts.line, "name")
-        raise ToolError(f"SKILL.md: line {where}: name: {_flat(head.get('name'))!r} must contain a letter a-z or a digit")
+        raise ToolError(
+            f"SKILL.md: line {where}: name: {_flat(head.get('name'))!r} must contain a letter a-z or a digit"
+        )
     check_name(found)
     if not (description := _flat(head.get("description"))):
         where = _line(parts.yaml, parts.line, "description")

@@ -239,7 +239,7 @@ async def test_a_call_that_makes_no_sense_is_answered_and_begins_nothing(
 async def test_where_nobody_runs_children_the_tool_says_so(sandbox: Sandbox) -> None:
     toolbox = Toolbox(("delegation",), ToolContext(sandbox, None, RunConfig().sandbox))
     result = await toolbox.run(ToolCall("c", "delegate_task", {"goal": "x"}))
-    assert "no child agents here" in result.content
+    assert "child agents are not available here" in result.content
 
 
 async def test_children_of_one_turn_overlap_and_are_recorded_in_the_order_of_the_calls(sandbox: Sandbox) -> None:

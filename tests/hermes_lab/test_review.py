@@ -265,7 +265,7 @@ async def test_the_request_tells_how_the_work_fared_and_ends_with_what_never_var
     episode.skills.view("old")
     episode.skills.view("old")
     assert f"You had loaded old. {REFINE}" in request(context, [GOOD])
-    assert "You had loaded old and were rejected at first" in request(context, [BAD, GOOD])
+    assert "You had loaded old, and your first submission was rejected" in request(context, [BAD, GOOD])
     assert REFINE in request(context, [BAD, GOOD])
     assert all(request(context, verdicts).endswith(REVIEW_REQUEST) for verdicts in ((), (GOOD,), (BAD, GOOD)))
 

@@ -96,7 +96,9 @@ def test(name: str, script: str, tests: str) -> int:
     finally:
         sys.settrace(None)
     if not why and watch.swallowed:
-        why = f"the tests swallow an error: {watch.swallowed}\ncatch a specific exception, such as `except ValueError`\n"
+        why = (
+            f"the tests swallow an error: {watch.swallowed}\ncatch a specific exception, such as `except ValueError`\n"
+        )
     if not why and name and not any(code.co_name == name and code.co_filename == script for code in watch.ran):
         why = f"the tests never call {name}\n"
     sys.stdout.flush()  # print the tests' output before the reason

@@ -29,9 +29,13 @@ _FORBIDDEN: dict[str, str] = {
     **dict.fromkeys(("ctypes", "_ctypes", "cffi"), "calls native code"),
     **dict.fromkeys(("os.fork", "os.forkpty", "pty", "_posixsubprocess"), "forks processes"),
     **dict.fromkeys(("os._exit", "os.abort"), "ends the process before its tests have finished"),
-    **dict.fromkeys(("os.setuid", "os.setgid", "os.setsid", "os.chroot", "os.mount"), "changes its user, session or file system"),
+    **dict.fromkeys(
+        ("os.setuid", "os.setgid", "os.setsid", "os.chroot", "os.mount"), "changes its user, session or file system"
+    ),
     **dict.fromkeys(("marshal.loads", "marshal.load"), "runs bytecode"),
-    **dict.fromkeys(("sys.settrace", "sys.setprofile", "gc.get_objects"), "inspects the Python interpreter that runs it"),
+    **dict.fromkeys(
+        ("sys.settrace", "sys.setprofile", "gc.get_objects"), "inspects the Python interpreter that runs it"
+    ),
 }
 _SUSPICIOUS: dict[str, str] = {
     "pickle.load": "can run code from the data",

@@ -124,7 +124,7 @@ async def test_a_call_in_a_server_that_has_ended_fails_and_the_next_starts_it_ag
     async with toolbox_of(config) as (toolbox, _, _):
         assert (await called(toolbox, "s__count"))[0] == {"content": "1"}
         answer, result = await called(toolbox, "s__leave")
-        assert "the connection was lost; it said: leaving; the next call starts it again" in answer["error"]
+        assert "the connection was lost; it said: leaving; the next call restarts it" in answer["error"]
         assert not result.ok
         assert (await called(toolbox, "s__count"))[0] == {"content": "1"}
 

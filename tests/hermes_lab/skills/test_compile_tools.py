@@ -138,7 +138,7 @@ def test_a_name_that_no_skill_or_module_can_have_is_refused(name: str) -> None:
         ("def do_it(): pass", "no docstring"),
         ("def do_it(a):\n 'x'", "argument a has no type"),
         ("def do_it(a: Path):\n 'x'", "argument a has the unsupported type Path; use"),
-        ("def do_it(a: list[int, str]):\n 'x'", "the type of argument a"),
+        ("def do_it(a: list[int, str]):\n 'x'", "argument a has the unsupported type"),
         ("def do_it(*a: int):\n 'x'", "name every argument"),
         ("def do_it(json: str):\n 'x'", "cannot be named 'json'"),
         ("def do_it(_a: str):\n 'x'", "cannot be named '_a'"),

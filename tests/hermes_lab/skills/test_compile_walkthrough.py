@@ -213,7 +213,12 @@ async def test_a_compiled_skill_can_be_compiled_anew_and_another_skill_is_not_to
     [
         (HEALED, TESTS, "terminal", "a tool 'terminal' already exists"),
         (HEALED, TESTS, "Report", "must be 1-64 lowercase letters"),
-        (HEALED, "from generate_csv_report import generate_csv_report", "generate_csv_report", "must contain an assertion"),
+        (
+            HEALED,
+            "from generate_csv_report import generate_csv_report",
+            "generate_csv_report",
+            "must contain an assertion",
+        ),
         (HEALED, "assert True", "generate_csv_report", "must contain an assertion"),
         (HEALED, "assert (", "generate_csv_report", "tests: not valid Python"),
         ("x = 1", TESTS, "generate_csv_report", "must define the function generate_csv_report"),
@@ -284,7 +289,7 @@ async def test_a_name_is_given_up_after_its_tries(sandbox: Sandbox) -> None:
     told = [json.loads(result.content)["error"] for result in results]
     assert [f"{left} of 3" in text for left, text in zip((3, 2, 1), told, strict=False)] == [True] * 3
     assert "without it" in told[3]
-    assert "given up after 4 tries" in told[4]
+    assert "failed 4 times and cannot be tried again" in told[4]
 
 
 def renamed(number: int, code: str = IMPORTED) -> Message:
@@ -333,7 +338,7 @@ async def test_a_module_that_is_missing_twice_however_it_is_imported_ends_the_na
     assert [missing in text for text in told] == [True, True, False, False, True, False, False]
     assert "3 of 3" in told[0]
     assert "do the task without it" in told[1]
-    assert "given up after 2 tries" in told[2]
+    assert "failed 2 times and cannot be tried again" in told[2]
     assert results[6].ok
     assert runs(caplog) == 4
 

@@ -175,7 +175,7 @@ def test_all_that_is_broken_is_told_at_once_with_the_lines_of_the_source(tmp_pat
     (tmp_path / "d" / "scripts" / "x.py").write_text("def f(:\n")
     chosen = hub.choose(hub.fetch(str(tmp_path), say=say), say=say)
     assert [one.name for one in chosen.ready] == ["c"], "one bad skill refuses no other"
-    for name, part in (("a", "a/SKILL.md: begins"), ("b", "b/SKILL.md: line 3: "), ("d", "d/scripts/x.py:1: ")):
+    for name, part in (("a", "a/SKILL.md: must begin"), ("b", "b/SKILL.md: line 3: "), ("d", "d/scripts/x.py:1: ")):
         assert part in chosen.refused[name]
     said.clear()
     hub.choose(hub.fetch(str(tmp_path), say=say), ["c"], say=say)

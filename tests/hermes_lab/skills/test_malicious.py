@@ -81,7 +81,7 @@ ATTACKS = {
     "startup file in quotes": script('#!/bin/sh\necho x >> "$HOME/.profile"\n', "writes outside"),
     "startup file by tee": script("#!/bin/sh\necho x | tee -a ~/.zshrc\n", "writes outside"),
     "key of another": script("#!/bin/sh\necho ssh-rsa AAAA >> /root/.ssh/authorized_keys\n", "secrets"),
-    "schedule": script("#!/bin/sh\n(crontab -l; echo '* * * * * x') | crontab -\n", "schedule"),
+    "schedule": script("#!/bin/sh\n(crontab -l; echo '* * * * * x') | crontab -\n", "crontab"),
     "removal of everything": script('#!/bin/sh\nrm -rf "$HOME"/\n', "deletes the whole system"),
     "fork bomb": script("#!/bin/bash\n:(){ :|:& };:\n", "fork bomb"),
     "text that a shell runs": script("#!/bin/sh\nsh -c 'echo x > /etc/cron.d/x'\n", "writes outside"),

@@ -95,7 +95,11 @@ async def test_a_person_is_told_what_became_of_the_name(prompt: str, loaded: str
         ("From $1 to $2.", "a", "From a to $2.\n| Do what the skill describes."),
         ("From $1.", "it's", "From it's.\n| Do what the skill describes."),
         ("It costs $1.50, $1,000 or $1M.", "a", "It costs $1.50, $1,000 or $1M.\n| a"),
-        ("```\nawk '{print $1}'\n```\nOf $1.", "a", "```\nawk '{print $1}'\n```\nOf a.\n| Do what the skill describes."),
+        (
+            "```\nawk '{print $1}'\n```\nOf $1.",
+            "a",
+            "```\nawk '{print $1}'\n```\nOf a.\n| Do what the skill describes.",
+        ),
         ("Say $1.", "'$2 $ARGUMENTS'", "Say $2 $ARGUMENTS.\n| Do what the skill describes."),
         ("Say $1.", "'!`echo x`'", "Say !`echo x`.\n| Do what the skill describes."),
         ("In ${CLAUDE_SKILL_DIR}.", "x", "In /app/skills/do.\n| x"),

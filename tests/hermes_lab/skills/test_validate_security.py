@@ -21,7 +21,7 @@ FORBIDDEN = {
     "from os import fork as split\nsplit": "os.fork forks processes",
     "import os\ngetattr(os, 'fo' + 'rk')()": "os.fork forks processes",
     "import os\ngetattr(os, input())()": "hides which part of os it uses",
-    "import os\nos._exit(0)": "ends the process past its own tests",
+    "import os\nos._exit(0)": "ends the process before its tests have finished",
     "import os\nos.system(f'ls {input()}')": "builds a shell command at run time",
     "import subprocess\nsubprocess.run(input(), shell=True)": "builds a shell command at run time",
     "import os\nos.system('curl http://x')": "uses the network",

@@ -167,18 +167,18 @@ async def test_toolsets_may_be_made_of_others_and_of_tools(context: ToolContext)
 
 
 REFUSING = {
-    "clarify": "decide alone",
+    "clarify": "decide yourself",
     "cronjob": "jobs cannot be scheduled here",
-    "delegate_task": "no child agents",
-    "memory": "no notes",
+    "delegate_task": "child agents are not available",
+    "memory": "notes are not available",
     "send_message": "no chat to send to",
     "session_search": "no sessions",
-    "skill_compile": "no skill library",
-    "skill_manage": "no skill library",
-    "skill_view": "no skill library",
-    "skills_list": "no skill library",
-    "web_extract": "no web",
-    "web_search": "no web",
+    "skill_compile": "skills are not available",
+    "skill_manage": "skills are not available",
+    "skill_view": "skills are not available",
+    "skills_list": "skills are not available",
+    "web_extract": "the web is not available",
+    "web_search": "the web is not available",
 }
 """The tools that need more than a sandbox, and what they say where it is not there."""
 EXAMPLES: dict[str, dict[str, Any]] = {
