@@ -61,7 +61,7 @@ class When:
 
 @dataclass(frozen=True)
 class InCompact:
-    """Gives an argument another type in prompts of the profile `compact`, whose schemas never change.
+    """Gives an argument another type in prompts of the profile `compact`, whose schemas change only with `PROMPTS`.
 
     `Annotated[Literal["add", "list"], InCompact(Literal["add"])]` is an argument that gained a choice later. Arguments
     that are new themselves are marked with `When("full")`.

@@ -43,7 +43,7 @@ def test_the_full_prompt_in_the_text_format_ends_with_how_a_call_is_written() ->
     assert "Write each call" not in system_prompt((), "hermes")
 
 
-def test_the_compact_prompt_is_byte_for_byte_what_adapters_were_trained_on() -> None:
+def test_the_compact_prompt_is_byte_for_byte_what_adapters_are_trained_on() -> None:
     assert system_prompt((), "native", profile="compact") == (
         "You are Hermes, an agent that works with tools. Your working directory is /app/data.\n"
         "If a listed skill fits the task, load it with skill_view first and follow it. When the work is done, answer "
