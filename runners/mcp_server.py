@@ -23,7 +23,7 @@ from hermes_lab.text.clip import clip
 _CHARS = 40_000
 _MOST_TASKS = 50
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-Run = Annotated[str, Field(description="A run, by its path below the served folder, as `runs` lists them.")]
+Run = Annotated[str, Field(description="Path of a run below the served folder, as listed by `runs`.")]
 
 
 def build_server(root: Path) -> MCPServer:
@@ -42,7 +42,7 @@ class _Served:
         self._root = root
 
     async def runs(self) -> dict[str, Any]:
-        """List the runs: their paths, what they are, and how many of their episodes are finished."""
+        """List the runs: path, command, suite, planned episodes and creation time."""
         return {"runs": await anyio.to_thread.run_sync(self._runs)}
 
     def _runs(self) -> list[dict[str, Any]]:
@@ -60,36 +60,40 @@ class _Served:
         return found
 
     async def summary(self, run: Run) -> dict[str, Any]:
-        """Summarise a run: success by arm, task and stop reason, with intervals, tokens, cost and failures."""
+        """Summarize a run: success by arm, task and stop reason, with intervals, tokens, cost and failures."""
         return await _asked(["summary", str(self._at(run)), "--json"])
 
     async def show(
         self,
         run: Run,
-        episode: Annotated[str, Field(description="Its number in the list, key or task; empty: the list.")] = "",
-        lane: Annotated[str, Field(description="Only lanes whose names begin with this, such as an arm.")] = "",
+        episode: Annotated[
+            str, Field(description="Number in the list, key or task of an episode; if empty, all are listed.")
+        ] = "",
+        lane: Annotated[str, Field(description="Only lanes whose names start with this, such as an arm.")] = "",
     ) -> dict[str, Any]:
-        """List the episodes of a run, or show one in full: messages, verdicts, and what it wrote to its skills."""
+        """List the episodes of a run, or show one in full: messages, verdicts and skill changes."""
         chosen = [*(["--episode", episode] if episode else []), *(["--lane", lane] if lane else [])]
         return await _asked(["show", str(self._at(run)), *chosen, "--json"])
 
     async def compare(
         self,
         before: Run,
-        after: Annotated[str, Field(description="A second run on the same tasks; empty: the arms of one.")] = "",
-        arms: Annotated[str, Field(description="Arms such as `off,on`; empty: the usual ones.")] = "",
+        after: Annotated[
+            str, Field(description="A second run on the same tasks; if empty, the arms of `before`.")
+        ] = "",
+        arms: Annotated[str, Field(description="Arms to compare, such as `off,on`; if empty, the defaults.")] = "",
     ) -> dict[str, Any]:
-        """Did the agent get better? Compare two runs task by task, or the arms of one run."""
+        """Compare two runs task by task, or the arms of one run, to see whether the agent improved."""
         runs = [str(self._at(name)) for name in (before, after) if name]
         return await _asked(["compare", *runs, *(["--arms", arms] if arms else []), "--json"])
 
     async def skills(
         self,
         run: Run,
-        lane: Annotated[str, Field(description="The lane whose skills are meant, such as `on-r0-w0`.")],
-        name: Annotated[str, Field(description="A skill, to read it in full; empty: the list.")] = "",
+        lane: Annotated[str, Field(description="The lane whose skills to read, such as `on-r0-w0`.")],
+        name: Annotated[str, Field(description="A skill to read in full; if empty, all are listed.")] = "",
     ) -> dict[str, Any]:
-        """List the skills that a lane of a run has learned, or read one."""
+        """List the skills that a lane of a run has learned, or read one of them."""
         library = f"{self._at(run)}:{lane}"
         if name:
             return await _asked(["skills", "show", "--in", library, "--json", "--", name])
@@ -97,13 +101,13 @@ class _Served:
 
     async def tasks(
         self,
-        suite: Annotated[str, Field(description="The name of a suite; empty: the list of suites.")] = "",
+        suite: Annotated[str, Field(description="Name of a suite; if empty, the suites are listed.")] = "",
         count: Annotated[int, Field(ge=1, le=_MOST_TASKS)] = 5,
         split: str = "train",
         seed: int = 0,
         world: Annotated[int, Field(ge=0)] = 0,
     ) -> dict[str, Any]:
-        """List the suites, or show tasks of one as the agent gets them, without rules and answers."""
+        """List the suites, or show tasks of one suite as the agent gets them, without rules and answers."""
         if not suite:
             return await _asked(["tasks", "list", "--json"])
         return {"tasks": await anyio.to_thread.run_sync(_tasks, suite, count, split, seed, world)}
@@ -116,7 +120,7 @@ class _Served:
                 return path
         except (OSError, ValueError):  # such as a name that is too long, or has a NUL
             pass
-        raise ToolError(f"no run {run[:100]!r} is served; `runs` lists them")
+        raise ToolError(f"there is no run {run[:100]!r}; `runs` lists all runs")
 
 
 def _tasks(suite: str, count: int, split: str, seed: int, world: int) -> list[dict[str, Any]]:

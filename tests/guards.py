@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -118,25 +117,28 @@ def check_results() -> str:
 
 
 def check_old_run() -> str:
-    """A run folder of an early version is read, summarised, replayed and resumed; the old rows stay."""
+    """A run folder of an early version is read, summarised, fitted and compared, and never changed. It has other
+    prompts, so a replay says so, and a resume is refused."""
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(OLD_RUN) as archive:
             archive.extractall(folder, filter="data")
         run = Path(folder) / "run"
-        shutil.copytree(run, before := Path(folder) / "before")
+        before = _log(run)
         summary = _summary(run)
         assert (summary["finished"], summary["wanted"]) == (5, 16), summary
-        assert "same" in _lab("replay", str(run), "--episode", "0")
+        replay = _run("replay", str(run), "--episode", "0")
+        assert "version 1 of the prompts" in replay.stderr, replay.stderr
         fields = [part for field in (*LEARNER, *OLD_FIELDS) for part in ("-c", field)]
-        _lab("experiment", *fields, "--out", str(run), "--resume", "--quiet")
-        after = _summary(run)
-        assert (after["finished"], after["errored"]) == (16, 0), after
+        resumed = _run("experiment", *fields, "--out", str(run), "--resume", "--quiet")
+        assert (resumed.returncode, "version 1 of the prompts" in resumed.stderr) == (2, True), resumed.stderr
         _lab("fit", str(run))
         _lab("compare", str(run))
-        old = [line for file in sorted((before / "episodes").glob("*.jsonl")) for line in file.read_text().splitlines()]
-        new = [line for file in sorted((run / "episodes").glob("*.jsonl")) for line in file.read_text().splitlines()]
-        assert set(old) <= set(new)
-    return "an old run folder is read, summarised, replayed, resumed, fitted and compared"
+        assert _log(run) == before
+    return "an old run folder is read, summarised, fitted and compared, and its prompts are told apart"
+
+
+def _log(run: Path) -> list[str]:
+    return [line for file in sorted((run / "episodes").glob("*.jsonl")) for line in file.read_text().splitlines()]
 
 
 def _summary(run: Path) -> dict[str, Any]:
@@ -145,10 +147,14 @@ def _summary(run: Path) -> dict[str, Any]:
 
 
 def _lab(*args: str) -> str:
-    module = os.environ.get("HERMES_LAB_MODULE", "hermes_lab")
-    done = subprocess.run([sys.executable, "-m", module, *args], capture_output=True, text=True)
+    done = _run(*args)
     assert done.returncode == 0, f"{' '.join(args)}: {done.stderr}"
     return done.stdout
+
+
+def _run(*args: str) -> subprocess.CompletedProcess[str]:
+    module = os.environ.get("HERMES_LAB_MODULE", "hermes_lab")
+    return subprocess.run([sys.executable, "-m", module, *args], capture_output=True, text=True)
 
 
 CHECKS: dict[str, Callable[[], str]] = {

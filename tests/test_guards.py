@@ -10,5 +10,5 @@ def test_a_model_sees_the_same_bytes() -> None:
     guards.check_prompts()
 
 
-def test_an_old_run_folder_is_read_replayed_and_resumed() -> None:
+def test_an_old_run_folder_is_read_and_its_prompts_are_told_apart() -> None:
     guards.check_old_run()

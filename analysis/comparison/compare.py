@@ -53,7 +53,9 @@ def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
     olds, news = (_of_arm(whole, arm, run) for whole, run in zip(wholes, (before, after), strict=True))
     of = f", {arm}" if arm else ""
     report = compare_frames(olds, news, RUN_PLACE, (f"{before}{of}", f"{after}{of}"))
-    fields = config_differences(read_manifest(before), read_manifest(after))
+    a, b = read_manifest(before), read_manifest(after)
+    fields = [("prompts", a.prompts, b.prompts)] if a.prompts != b.prompts else []
+    fields += config_differences(a, b)
     notes = (
         *report.notes,
         *coverage(olds, news, (str(before), str(after))),

@@ -33,9 +33,10 @@ def refuse_other_tasks(before: Path, after: Path) -> None:
     olds, news = _prompts(before), _prompts(after)
     changed = sorted(task for task in olds.keys() & news.keys() if olds[task] != news[task])
     if changed:
+        why = f" (versions {a.prompts} and {b.prompts} of the prompts)" if a.prompts != b.prompts else ""
         raise ConfigError(
             f"{before} and {after} cannot be paired: {len(changed):,} of {len(olds.keys() & news.keys()):,} tasks of "
-            f"the same id have another prompt, such as {changed[0][1]}; run both on the same tasks"
+            f"the same id have another prompt{why}, such as {changed[0][1]}; run both on the same tasks"
         )
     if _same_plan(a, b):
         raise ConfigError(

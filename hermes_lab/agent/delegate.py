@@ -26,7 +26,7 @@ WITHHELD = frozenset(
 """Toolsets and tools that no child gets: those that reach a person or outlive the episode, and scripts."""
 
 _DELEGATION = "delegation"
-_STOPPED = '{"error": "stopped: the time is used up"}'
+_STOPPED = '{"error": "stopped: the time limit was reached"}'
 _log = logging.getLogger(__name__)
 
 
@@ -151,11 +151,11 @@ def _episode_error(failure: Exception) -> EpisodeError:
 def _tool_answer(child: Child) -> dict[str, Any]:
     """The child's result as the parent sees it."""
     if child.error:
-        return {"error": f"the child failed: {child.error.message}"}
+        return {"error": f"the child agent failed: {child.error.message}"}
     assert child.trajectory is not None
     answer, stop = child.trajectory.final_response, child.trajectory.stop_reason
     if not answer:
-        return {"error": f"the child gave no answer: {stop}"}
+        return {"error": f"the child agent gave no answer: {stop}"}
     return {"answer": answer.strip()} | ({} if stop == "answered" else {"stopped": stop})
 
 
@@ -171,6 +171,8 @@ def _select_tools(tools: Sequence[str], wanted: Sequence[str], served: Mapping[s
             names = [*tools, *(name for name, inside in toolsets.items() if not set(tools).isdisjoint(inside))]
             near = difflib.get_close_matches(name, names, n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
-            raise ToolError(f"toolsets: a child cannot have {name!r}{hint}; it may have: {', '.join(tools) or 'none'}")
+            raise ToolError(
+                f"toolsets: a child agent cannot use {name!r}{hint}; available: {', '.join(tools) or 'none'}"
+            )
         chosen |= members
     return [name for name in tools if name in chosen]

@@ -160,7 +160,7 @@ class Agent:
         self.activity.wait_for("command")
         with anyio.move_on_after(self._deadline - time.monotonic()):
             return await self._toolbox.run_all(calls)
-        return [_unanswered(call, "stopped: the time is used up", executed=True) for call in calls]
+        return [_unanswered(call, "stopped: the time limit was reached", executed=True) for call in calls]
 
     async def _call_model(self) -> Generation:
         self.activity.turn = len(self.steps) + 1

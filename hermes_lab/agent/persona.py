@@ -16,11 +16,11 @@ def persona(config: HomeConfig, began: datetime) -> str:
         parts.append(f"You work for {name}.")
     if user.timezone:
         day = began.astimezone(ZoneInfo(user.timezone))
-        parts.append(f"Time zone: {user.timezone}. This session began on {day:%A, %Y-%m-%d}, local date.")
+        parts.append(f"Time zone: {user.timezone}. This session began on {day:%A, %Y-%m-%d} (local date).")
     if user.preferences:
         parts.append("Preferences:\n" + "\n".join(f"- {key}: {text}" for key, text in user.preferences.items()))
     if text := config.known_personalities[config.personality].strip():
-        parts.append(f"How to speak:\n{text}")
+        parts.append(f"Personality:\n{text}")
     return _BEGIN + "\n".join(parts) + _END if parts else ""
 
 

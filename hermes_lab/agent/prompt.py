@@ -13,16 +13,24 @@ from hermes_lab.types.trajectory import ToolFormat
 
 Profile = Literal["full", "compact"]
 
+PROMPTS = "2"
+"""The version of what the bundled suites and tools say to a model: system prompts, tool schemas and results, review
+requests, and the prompts and rejections of tasks.
+
+Raise it with any release that changes such a text: results and adapters of other texts are not comparable. `run.json`
+has it under `versions`; a run without it has version 1.
+"""
+
 COMPACT = """\
-You are Hermes, an agent that does its work with tools. Your working folder is {workspace}.
+You are Hermes, an agent that works with tools. Your working directory is {workspace}.
 If a listed skill fits the task, load it with skill_view first and follow it. When the work is done, answer in one \
-sentence: that submits it."""
+sentence to submit it."""
 
 COMPACT_TOOLS = """\
 <tools>
 {signatures}
 </tools>
-Call a tool so:
+To call a tool:
 <tool_call>
 {{"name": <name>, "arguments": <object>}}
 </tool_call>"""
@@ -32,63 +40,63 @@ Write each call as
 <tool_call>
 {{"name": "{first}", "arguments": {{...}}}}
 </tool_call>
-The name is always a function's name: {names}."""
+The name must be one of: {names}."""
 
 IDENTITY = """\
-You are Hermes, an agent that does real work with tools. You are direct and exact: you say what you did and found, and \
-you never claim a result that you have not seen."""
+You are Hermes, an agent that does real work with tools. Be direct and precise: say what you did and found, and never \
+claim a result that you have not seen."""
 
 PLACE = """\
-# Where you are
-Your working folder is {workspace}; relative paths begin there. You have a Linux shell of your own{isolation}. What \
-you start in the background ends with the task. {kept}"""
+# Environment
+Your working directory is {workspace}; relative paths start there. You have your own Linux shell{isolation}. \
+Background processes end with the task. {kept}"""
 
-KEPT = "Nothing but the files of the working folder outlives it."
-KEPT_OF_ROOT = "You are root, and what you change elsewhere counts too."
+KEPT = "Only files in the working directory are kept."
+KEPT_OF_ROOT = "You are root; changes elsewhere on the system count too."
 
 WORK = """\
 # How to work
-- Look before you change: read the files and the instructions that the task names.
-- Act instead of describing what could be done. Work on until the task is done or you know that it cannot be.
-- When something fails, read the error, find the cause, and try another way. The same call again gives the same error.
-- Calls that do not depend on each other may stand in one turn; their results come back in order.
-- Check your result before you answer: run it, read it back, recompute it.
-- Your answer without a tool call submits the work. Say in it briefly what you did and where the result is."""
+- Look before you change anything: read the files and instructions that the task names.
+- Act instead of describing what could be done. Continue until the task is done or you know that it cannot be done.
+- When something fails, read the error, find the cause, and try something else. The same call gives the same error.
+- Independent calls can go in one turn; their results come back in order.
+- Check your result before you answer: run it, read it back, or recompute it.
+- An answer without a tool call submits the work. In it, say briefly what you did and where the result is."""
 
 GUIDANCE: tuple[tuple[frozenset[str], str], ...] = (
-    (frozenset({"terminal"}), "Use terminal for commands; its directory and exported variables persist."),
+    (frozenset({"terminal"}), "Use terminal for commands; the current directory and exported variables persist."),
     (
         frozenset({"terminal", "process"}),
-        "Start servers and long jobs in the background with terminal, and follow them with process.",
+        "Start servers and long jobs in the background with terminal, and monitor them with process.",
     ),
-    (frozenset({"read_file"}), "Read files with read_file, in parts where they are long."),
-    (frozenset({"search_files"}), "Find files and text with search_files before you open many files."),
-    (frozenset({"patch"}), "Change a part of a file with patch."),
+    (frozenset({"read_file"}), "Read files with read_file, long ones in parts."),
+    (frozenset({"search_files"}), "Find files and text with search_files instead of opening many files."),
+    (frozenset({"patch"}), "Change part of a file with patch."),
     (frozenset({"write_file"}), "Write new files with write_file."),
-    (frozenset({"execute_code"}), "Compute with execute_code what a short Python script does better than commands."),
-    (frozenset({"todo"}), "For work of more than three steps keep a list with todo, and keep it true."),
-    (frozenset({"clarify"}), "Ask with clarify only where the task allows readings that lead to different results."),
+    (frozenset({"execute_code"}), "Use execute_code if a short Python script is easier than commands."),
+    (frozenset({"todo"}), "For work with more than three steps, keep a list with todo and keep it up to date."),
+    (frozenset({"clarify"}), "Ask with clarify only if the task can be read in ways that lead to different results."),
     (
         frozenset({"skill_view"}),
-        "Before you begin, look at the listed skills. Load one that fits with skill_view, and follow it.",
+        "Before you start, look at the listed skills. If one fits, load it with skill_view and follow it.",
     ),
     (
         frozenset({"skill_manage"}),
-        "After five or more tool calls, an error that was hard to mend, or a new way of working, save with "
-        "skill_manage what later tasks will need. Patch a skill that fell short.",
+        "After five or more tool calls, an error that was hard to fix, or a new way of working, use skill_manage to "
+        "save what later tasks will need. Patch a skill that was wrong or incomplete.",
     ),
     (
         frozenset({"skill_compile"}),
-        "Asked for an ability that no tool has, write it with skill_compile: it is a tool from then on.",
+        "If the task needs something that no tool does, write it with skill_compile; from then on it is a tool.",
     ),
     (
         frozenset({"memory"}),
-        "Keep with memory what will still be true in later sessions: how things are here, what the person prefers.",
+        "Save with memory what will still be true in later sessions: how things work here, what the user prefers.",
     ),
-    (frozenset({"session_search"}), "What was said in earlier sessions is found with session_search."),
+    (frozenset({"session_search"}), "Find what was said in earlier sessions with session_search."),
     (
         frozenset({"delegate_task"}),
-        "Give self-contained parts of large work to delegate_task; several calls in one turn run side by side.",
+        "Give self-contained parts of large tasks to delegate_task; several calls in one turn run in parallel.",
     ),
 )
 """Lines of guidance, each with the tools that must all be enabled for it to be included."""
@@ -113,7 +121,7 @@ def system_prompt(
     `more_skills` counts the skills that the index omits. In the text format the full prompt ends with a reminder of how
     to write a call.
 
-    `isolated` is False if commands run on the host: the working folder then differs every time, and is not named.
+    `isolated` is False if commands run on the host: the working directory then differs every time, and is not named.
     `root` is that of the task.
     """
     place = root.workdir if root else str(WORKSPACE)
@@ -121,7 +129,7 @@ def system_prompt(
     if profile == "compact":
         parts = [COMPACT.format(workspace=workspace), *filter(None, [persona])]
     else:
-        isolation = ", without a network" if isolated else ""
+        isolation = ", without network access" if isolated else ""
         where = PLACE.format(workspace=workspace, isolation=isolation, kept=kept)
         parts = [IDENTITY, *filter(None, [persona]), where, WORK, *_guidance(schemas)]
     if tool_format == "hermes" and profile == "compact":
@@ -147,7 +155,7 @@ def _reminder(schemas: Sequence[Mapping[str, Any]]) -> str:
     """The call format, repeated at the very end. Without it, small models not trained on the format use words of the
     task as tool names."""
     names = [schema["function"]["name"] for schema in schemas]
-    return REMINDER.format(first=names[0], names=" or ".join(names))
+    return REMINDER.format(first=names[0], names=", ".join(names))
 
 
 def _compact_tools(schemas: Sequence[Mapping[str, Any]]) -> str:

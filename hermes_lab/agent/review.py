@@ -21,13 +21,13 @@ REVIEW_TOOLS = frozenset({"skill_view", "skills_list", "skill_manage", "memory"}
 """The only tools that a review can call; all others are refused."""
 
 REVIEW_REQUEST = """\
-Review: did this work teach a rule that later tasks here will need? If so, save it with skill_manage: patch a skill \
-that you loaded, else one that covers such work, else add a file to one, else create one for the whole kind of work. \
-Do not save missing programs or credentials, passing failures, one-off stories, or that a tool does not work. \
-If there is nothing to save, say so."""
+Review: did this work teach you a rule that later tasks will need? If so, save it with skill_manage: patch a skill \
+that you loaded, or else one that covers this kind of work, or add a file to one, or else create one for the whole \
+kind of work. Do not save missing programs or credentials, temporary failures, one-off events, or that a tool does \
+not work. If there is nothing to save, say so."""
 """The end of every review prompt."""
 
-REFINE = "Add to it the pitfall that you met, and the shorter way if you found one."
+REFINE = "Add the pitfalls you met, and the shorter way if you found one."
 """Asks to improve a skill that was loaded."""
 
 _MAX_NAMES = 5
@@ -82,23 +82,23 @@ def request(context: ToolContext, verdicts: Sequence[Verdict]) -> str:
     if context.skills:
         if loaded := sorted(set(context.skills.loaded)):  # sorted: children and parallel calls load in any order
             rejected = verdicts and not verdicts[0].success
-            misled = " and were rejected at first: mend what misled you" if rejected else ""
+            misled = ", and your first submission was rejected: fix what misled you" if rejected else ""
             lines.append(f"You had loaded {_name_list(loaded)}{misled}. {REFINE}")
         skills = context.skills.library.skills
         failing = [name for name, skill in skills.items() if skill_format.state(skill) == "deprecated"]
         if failing:
-            lines.append(f"Skills that failed, and are hidden until you rewrite or patch them: {_name_list(failing)}.")
+            lines.append(f"Failing skills, hidden until you rewrite or patch them: {_name_list(failing)}.")
     return f"{' '.join(lines)}\n\n{REVIEW_REQUEST}"
 
 
 def outcome_of(verdicts: Sequence[Verdict]) -> str:
     """Says in one sentence how the work was received."""
     if not verdicts:
-        return "The work is delivered."
+        return "The work has been delivered."
     if not verdicts[-1].success:
         return "The submission was not accepted."
     # A rejection is mentioned, since there may be a rule to learn from it.
-    return f"The submission was accepted {'after a rejection' if verdicts[1:] else 'at the first try'}."
+    return f"The submission was accepted {'after a rejection' if verdicts[1:] else 'on the first try'}."
 
 
 def _name_list(names: Iterable[str]) -> str:
@@ -117,5 +117,5 @@ def _notes_gate(edit: NotesEdit) -> None:
     """Applies the policy on skill texts to notes as well."""
     if found := objection(edit.text):
         raise ToolError(
-            f"not saved, since it records {found.kind}: {found.sentence[:200]!r}. Write what stays true, or nothing."
+            f"not saved: it records {found.kind}: {found.sentence[:200]!r}. Save only what will stay true, or nothing."
         )

@@ -33,7 +33,7 @@ def as_json(session: Session, turn: Turn) -> str:
 def chosen(line: str, choices: tuple[str, ...]) -> str:
     """The user's answer to a question: a choice by its number, or what was typed. Raises `ToolError` for none."""
     if not line:
-        raise ToolError("the user gave no answer; decide alone, say what you assumed, and go on")
+        raise ToolError("the user gave no answer; decide yourself, say what you assumed, and continue")
     if line.isdecimal() and 1 <= int(line) <= len(choices):
         return choices[int(line) - 1]
     return line

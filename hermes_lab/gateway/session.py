@@ -354,7 +354,7 @@ class SessionWorker:
 
     async def _ask(self, question: str, choices: tuple[str, ...]) -> str:
         if self._row is None:
-            raise ToolError("nobody can be asked now")
+            raise ToolError("no user can be asked now; decide yourself, and say what you assumed")
         lines = [question, *(f"{number}. {choice}" for number, choice in enumerate(choices, 1))]
         self._question = _Question()
         try:
@@ -374,10 +374,10 @@ class SessionWorker:
         name = f"sent {self.key} {time.time_ns()}"
         if to == "chat":
             if self._one_reply:
-                raise ToolError("this chat takes your answer alone; put it there, or send it to the home channel")
+                raise ToolError("this chat only takes your final answer; put it there, or send it to the home channel")
             await self.say(name, text)
         elif self._shared.home_chat is None:
-            raise ToolError("there is no home channel (gateway.home); send it to the chat")
+            raise ToolError("there is no home channel (gateway.home); send it to this chat")
         else:
             await self._shared.post(name, self._shared.home_chat, text)
 

@@ -46,7 +46,7 @@ _QUIET_SECONDS = 0.2
 """Seconds without a request after which a server of the Agent Client Protocol is idle after its answer."""
 
 REVIEW = """\
-Review: did this work teach a rule that later tasks here will need? If so, save it as a skill: a folder {skills}/NAME \
+Review: did this work teach you a rule that later tasks will need? If so, save it as a skill: a folder {skills}/NAME \
 with a file SKILL.md that begins with
 
 ---
@@ -54,8 +54,8 @@ name: NAME
 description: when the skill is needed
 ---
 
-and then says what to do. NAME is lowercase words with hyphens. If a skill there covers the rule, change that one. \
-Do not save missing programs or credentials, passing failures, one-off stories, or that a tool does not work. \
+and then says what to do. NAME is lowercase words with hyphens. If an existing skill covers the rule, change that \
+one. Do not save missing programs or credentials, temporary failures, one-off events, or that a tool does not work. \
 If there is nothing to save, say so."""
 """What the lab asks a program without a review of its own, after the outcome."""
 

@@ -34,7 +34,7 @@ async def answer_of(result: Mapping[str, Any], blobs: Path | None, limit: int) -
     blocks = result.get("content")
     if not isinstance(blocks, list):
         if structured is None:
-            return {"error": "the server's answer has no content"}
+            return {"error": "the server's answer is empty"}
         blocks = []
     for block in blocks:
         if not isinstance(block, dict):

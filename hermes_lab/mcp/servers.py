@@ -285,7 +285,7 @@ class EpisodeServers:
             return error
         if timed_out:
             return ToolError(f"{error}; the call may still have had an effect")
-        again = "; the next call starts it again, without what it held in memory" if connection else ""
+        again = "; the next call restarts it, and its in-memory state is lost" if connection else ""
         return ToolError(f"{error}{again}")
 
     async def _news(self, server: str, here: _Served, connection: Connection) -> dict[str, Any]:

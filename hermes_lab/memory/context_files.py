@@ -74,7 +74,7 @@ def _cut(text: str) -> str:
     if len(text) <= MAX_CHARS:
         return text
     left_out = len(text) - _HEAD - _TAIL
-    return f"{text[:_HEAD]}\n[{left_out:,} characters of the middle are left out]\n{text[-_TAIL:]}"
+    return f"{text[:_HEAD]}\n[{left_out:,} characters in the middle are left out]\n{text[-_TAIL:]}"
 
 
 def _read(path: Path) -> str:
@@ -82,7 +82,7 @@ def _read(path: Path) -> str:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "no ordinary file")
+            raise OSError(0, "not a regular file")
         if status.st_size > _LARGEST:
             raise OSError(0, f"larger than {_LARGEST >> 20} MiB")
         return file.read(_LARGEST).decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff")

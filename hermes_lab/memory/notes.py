@@ -20,7 +20,7 @@ from hermes_lab.types.memory import MemoryWrite, Target
 from hermes_lab.types.skill import Origin
 
 FILES: dict[Target, str] = {"memory": "MEMORY.md", "user": "USER.md"}
-_TITLES: dict[Target, str] = {"memory": "your notes", "user": "what you know of the user"}
+_TITLES: dict[Target, str] = {"memory": "your notes", "user": "what you know about the user"}
 _SEPARATOR = re.compile(r"^[ \t]*§[ \t]*$", re.MULTILINE)
 _LISTED = 120
 
@@ -184,7 +184,7 @@ class NotesSession:
         shown = zip(entries, _lines(target, entries, size(target, self._config)), strict=True)
         found = [line for entry, line in shown if piece in entry]
         if piece and not found:
-            raise ToolError(f"old_text: in no entry; there are:\n{_listing(entries)}")
+            raise ToolError(f"old_text: not found in any entry; the entries are:\n{_listing(entries)}")
         return found
 
     def add(self, target: Target, text: str) -> None:
@@ -244,13 +244,13 @@ def _checked(text: str) -> str:
     """The normalised entry. Raises `ToolError` for invalid ones, and for content that must not reach a prompt."""
     text = _tidy(text)
     if not text:
-        raise ToolError("content: give the text of the entry")
+        raise ToolError("content: must not be empty")
     if _SEPARATOR.search(text):
-        raise ToolError("content: a line that is only § parts entries; add them one by one")
+        raise ToolError("content: a line with only § separates entries; add them one at a time")
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise ToolError("content: holds half a character, which cannot be written")
+        raise ToolError("content: contains half a character (a lone surrogate), which cannot be saved")
     if findings := scan(text):
-        raise ToolError(f"content: refused: {refusal(findings)}; notes hold plain facts, in plain characters")
+        raise ToolError(f"content: refused: {refusal(findings)}; notes must be plain facts in plain characters")
     return text
 
 
@@ -259,7 +259,8 @@ def _one_entry(entries: tuple[str, ...], old: str) -> str:
         return whole
     found = [entry for entry in entries if whole and old in entry]
     if len(found) != 1:
-        raise ToolError(f"old_text: in {len(found)} entries, must be in exactly one; there are:\n{_listing(entries)}")
+        where = f"found in {len(found)} entries, must be in exactly one"
+        raise ToolError(f"old_text: {where}; the entries are:\n{_listing(entries)}")
     return found[0]
 
 
@@ -273,8 +274,8 @@ def _check_size(before: Notes, after: Notes, target: Target, config: MemoryConfi
     if not _fits(before, after, target, config):
         over = len(render_file(after.of(target))) - size(target, config)
         raise ToolError(
-            f"{target} is full ({usage(before, target, config)} characters; {over:,} too many with this): first "
-            f"shorten, join or remove entries; there are:\n{_listing(before.of(target))}"
+            f"{target} is full ({usage(before, target, config)} characters; {over:,} too many with this entry): first "
+            f"shorten, merge or remove entries; the entries are:\n{_listing(before.of(target))}"
         )
 
 

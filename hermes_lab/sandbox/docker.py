@@ -39,9 +39,9 @@ class DockerSandbox(WarmSandbox):
     _kill_seconds = 10.0
     _appended = False
     _limit_notices: ClassVar = {
-        "oom": "[out of memory: all processes together may have {config.memory_mb} MB, /tmp included; one was killed]",
-        "restarted": "[out of memory: all processes together may have {config.memory_mb} MB, /tmp included; every one "
-        "was killed, those in the background too, and /tmp is empty]",
+        "oom": "[out of memory: the limit for all processes and /tmp is {config.memory_mb} MB; one process was killed]",
+        "restarted": "[out of memory: the limit for all processes and /tmp is {config.memory_mb} MB; all processes "
+        "were killed, background ones too, and /tmp is now empty]",
         "crowded": "[background processes filled the limit of {config.processes} processes, and were killed]",
     }
 

@@ -58,9 +58,9 @@ class Exchange:
         """
         encoded = command.encode(errors="replace")
         if b"\0" in encoded or "\0" in workdir:
-            raise ToolError("a command holds no NUL character")
+            raise ToolError("a command must not contain a NUL character")
         if len(encoded) > _LONGEST_COMMAND:
-            raise ToolError(f"the command is longer than {_LONGEST_COMMAND} bytes; write it to a file and run that")
+            raise ToolError(f"the command is longer than {_LONGEST_COMMAND} bytes; write it to a file and run the file")
         if fresh:  # its output goes to files that no process of the agent has open, not even for reading
             self._unlink()
         if self._appended:

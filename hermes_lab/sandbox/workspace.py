@@ -167,11 +167,11 @@ def components(path: str, below: PurePosixPath = WORKSPACE) -> tuple[str, ...]:
     try:
         encoded = os.fsencode(path)
     except UnicodeEncodeError:
-        raise ToolError(f"{path!r}: no valid file name") from None
+        raise ToolError(f"{path!r}: not a valid file name") from None
     if len(encoded) > _LONGEST_PATH:
         raise ToolError(f"{path[:60]}...: longer than {_LONGEST_PATH} bytes")
     if b"\0" in encoded:
-        raise ToolError(f"{path!r}: a path holds no NUL")
+        raise ToolError(f"{path!r}: a path must not contain NUL")
     pure = PurePosixPath(path)
     if ".." in pure.parts:
         raise ToolError(f"{path}: `..` is not allowed; give a path below {below}")
@@ -180,7 +180,7 @@ def components(path: str, below: PurePosixPath = WORKSPACE) -> tuple[str, ...]:
             raise ToolError(f"{path}: outside the workspace; give a path below {below}")
         pure = pure.relative_to(below)
     if not pure.parts:
-        raise ToolError(f"{path!r}: names no file")
+        raise ToolError(f"{path!r}: not a file")
     return pure.parts
 
 
@@ -193,9 +193,9 @@ def _explained(path: str) -> Iterator[None]:
         if error.errno in _HOST_FAILURES:
             raise SandboxError(f"workspace: {path}: {error.strerror}") from None
         if error.errno == errno.ELOOP:
-            raise ToolError(f"{path}: a symbolic link, which is not followed") from None
+            raise ToolError(f"{path}: symbolic links are not followed") from None
         if error.errno == errno.ENOTDIR:
-            raise ToolError(f"{path}: a part of the path is no folder, or a symbolic link") from None
+            raise ToolError(f"{path}: part of the path is not a folder, or is a symbolic link") from None
         raise ToolError(f"{path}: {error.strerror}") from None
 
 
@@ -211,11 +211,11 @@ def _mode_of(path: str, name: str, folder: int, *, new: int) -> int:
 
 def _check_regular(path: str, status: os.stat_result) -> None:
     if stat.S_ISLNK(status.st_mode):
-        raise ToolError(f"{path}: a symbolic link, which is not followed")
+        raise ToolError(f"{path}: symbolic links are not followed")
     if stat.S_ISDIR(status.st_mode):
-        raise ToolError(f"{path}: a folder")
+        raise ToolError(f"{path}: is a folder")
     if not stat.S_ISREG(status.st_mode):
-        raise ToolError(f"{path}: no regular file")
+        raise ToolError(f"{path}: not a regular file")
 
 
 def _read_whole(path: str, fd: int, limit: int) -> bytes:

@@ -46,14 +46,14 @@ def parse(text: str, files: dict[str, bytes] | None = None) -> Skill:
     _check_size(text)
     parts = split(text)
     if not text.startswith(("---\n", "---\r\n")):
-        raise ToolError("SKILL.md: begins with no frontmatter (--- name, description ---)")
+        raise ToolError("SKILL.md: must begin with frontmatter (--- name, description ---)")
     head = strict(parts.yaml, parts.line)
     name, description = head.get("name"), head.get("description")
     check_name(name)
     if not isinstance(description, str) or not description.strip() or len(description) > MAX_DESCRIPTION:
-        raise ToolError(f"description: give 1-{MAX_DESCRIPTION} characters")
+        raise ToolError(f"description: must have 1-{MAX_DESCRIPTION} characters")
     if not isinstance(head.get("metadata", {}), dict):
-        raise ToolError("metadata: give `name: value` pairs")
+        raise ToolError("metadata: must be `name: value` pairs")
     check_body(parts.body)
     return Skill(cast(str, name), " ".join(description.split()), text, files or {})
 
@@ -70,7 +70,9 @@ def read(text: str, files: dict[str, bytes] | None = None, *, name: str = "", fo
     found = name or slug(_flat(head.get("name"))) or slug(folder)
     if not found:
         where = _line(parts.yaml, parts.line, "name")
-        raise ToolError(f"SKILL.md: line {where}: name: {_flat(head.get('name'))!r} has no letter a-z and no digit")
+        raise ToolError(
+            f"SKILL.md: line {where}: name: {_flat(head.get('name'))!r} must contain a letter a-z or a digit"
+        )
     check_name(found)
     if not (description := _flat(head.get("description"))):
         where = _line(parts.yaml, parts.line, "description")
@@ -93,7 +95,7 @@ def warnings(skill: Skill) -> Iterator[Note]:
         where = _line(parts.yaml, parts.line, "description")
         yield Note(where, f"description: {len(description)} characters; only {MAX_DESCRIPTION} are listed")
     if not isinstance(head.get("metadata", {}), dict):
-        yield Note(_line(parts.yaml, parts.line, "metadata"), "metadata: no `name: value` pairs; ignored")
+        yield Note(_line(parts.yaml, parts.line, "metadata"), "metadata: not `name: value` pairs; ignored")
     if unknown := [str(key) for key in head if key not in _FIELDS]:
         where = _line(parts.yaml, parts.line, unknown[0])
         yield Note(where, f"fields outside the standard: {', '.join(unknown)}")
@@ -125,8 +127,8 @@ def check_body(body: str) -> None:
 def check_name(name: object) -> None:
     """Raises `ToolError` if `name` is not a valid skill name; an invalid one could escape the library's folder."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > MAX_NAME:
-        what = f"{name!r:.80}" if isinstance(name, str) else "what is there" if name is not None else "nothing"
-        raise ToolError(f"name: {what} is not 1-{MAX_NAME} lowercase letters, digits and single hyphens")
+        given = f"{name!r:.80} " if isinstance(name, str) else ""
+        raise ToolError(f"name: {given}must be 1-{MAX_NAME} lowercase letters, digits and single hyphens")
 
 
 def check_path(path: str) -> None:
@@ -139,11 +141,11 @@ def check_path(path: str) -> None:
     if not all(parts) or any(map(ignored, parts)):
         raise ToolError(f"path: {path!r} has an empty or hidden part")
     if not path.isprintable() or "\\" in path or unicodedata.normalize("NFC", path) != path:
-        raise ToolError(f"path: {path!r} has a character that a file's name may not have")
+        raise ToolError(f"path: {path!r} has a character that is not allowed in file names")
     if len(parts) > 8 or any(len(part.encode()) > 255 for part in parts):
-        raise ToolError(f"path: {path!r} is too deep, or has an overlong part")
+        raise ToolError(f"path: {path!r} is nested too deeply, or has a part that is too long")
     if parts[0].casefold() == "skill.md":
-        raise ToolError(f"path: {path!r} is the skill itself; leave path out")
+        raise ToolError(f"path: {path!r} is the skill itself; omit path")
 
 
 def ignored(name: str) -> bool:
@@ -158,7 +160,7 @@ def check_standard(skill: Skill) -> None:
     from skills_ref.validator import validate_metadata
 
     if "---" in frontmatter(skill):  # the validator would end the frontmatter there
-        raise ToolError("description: '---' may not stand in the frontmatter")
+        raise ToolError("description: '---' is not allowed in the frontmatter")
     try:
         mistakes = validate_metadata(parse_frontmatter(skill.text)[0])
     except ParseError as error:
@@ -172,7 +174,7 @@ def encoded(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ToolError("content: holds half a character, which cannot be written") from None
+        raise ToolError("content: contains half a character (a lone surrogate), which cannot be saved") from None
 
 
 def frontmatter(skill: Skill) -> str:

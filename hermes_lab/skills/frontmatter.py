@@ -51,7 +51,7 @@ def split(text: str) -> Parts:
     match = _PARTS.fullmatch(text.replace("\r\n", "\n"))
     if match is None:
         begun = text.lstrip("\ufeff \t\r\n").startswith("---")
-        problem = "the frontmatter has no closing ---" if begun else "begins with no frontmatter"
+        problem = "the frontmatter has no closing ---" if begun else "must begin with frontmatter"
         raise ToolError(f"SKILL.md: {problem} (--- name, description ---)")
     line = match.string.count("\n", 0, match.start("head")) + 1
     return Parts(match["head"].removesuffix("\n"), match["body"] or "", line)
@@ -94,7 +94,7 @@ def _load(text: str) -> tuple[dict[str, Any], Repeated | None]:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         # Aliases can expand without bound, and deep nesting can overflow the stack and crash the process.
         if depth > _MAX_DEPTH or isinstance(event, yaml.AliasEvent):
-            raise ToolError("SKILL.md: the frontmatter has YAML aliases, or is nested too deep")
+            raise ToolError("SKILL.md: the frontmatter has YAML aliases, or is nested too deeply")
     loader = _LOADER(text)
     try:
         node = loader.get_single_node()
@@ -103,7 +103,7 @@ def _load(text: str) -> tuple[dict[str, Any], Repeated | None]:
     finally:
         loader.dispose()
     if not isinstance(head, dict):
-        raise ToolError("SKILL.md: the frontmatter is no mapping")
+        raise ToolError("SKILL.md: the frontmatter is not a mapping")
     return head, twice
 
 
@@ -122,10 +122,10 @@ def _entries(head: str, line: int) -> Head:
             fields |= _load("\n".join(lines))[0]
         except ValueError:  # YAML, but a value that does not exist
             fields[key] = _plain(lines)
-            notes.append(Note(number, f"{key}: a date or number that does not exist, read as text"))
+            notes.append(Note(number, f"{key}: not a valid date or number, read as text"))
         except (yaml.YAMLError, RecursionError, ToolError):
             fields[key] = _plain(lines)
-            notes.append(Note(number, f"{key}: not valid YAML, read as text; a text with ': ' in it needs quotes"))
+            notes.append(Note(number, f"{key}: not valid YAML, read as text; text with ': ' in it needs quotes"))
     return Head(fields, tuple(notes))
 
 
@@ -141,5 +141,5 @@ def _plain(lines: list[str]) -> str:
 def _mistake(error: Exception, first: int) -> str:
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or ""
     where = f"line {mark.line + first}: " if mark else ""
-    hint = "; a text with ': ' in it needs quotes" if problem.startswith("mapping values") else ""
-    return f"{where}the frontmatter is not YAML{f': {problem}' if problem else ''}{hint}"
+    hint = "; text with ': ' in it needs quotes" if problem.startswith("mapping values") else ""
+    return f"{where}the frontmatter is not valid YAML{f': {problem}' if problem else ''}{hint}"

@@ -27,7 +27,7 @@ def apply(library: Library, edit: SkillEdit, *, origin: Origin, episode: str, mo
     if edit.action == "create":
         after = library.with_skill(_create(before, edit, origin))
     elif before is None:
-        raise ToolError(f"no skill {edit.name!r}; there are: {named(edit.name, library.skills)}")
+        raise ToolError(f"no skill {edit.name!r}; available: {named(edit.name, library.skills)}")
     elif edit.action == "delete":
         after = _delete(library, edit)
     elif edit.action == "edit":
@@ -72,7 +72,7 @@ def named(name: str, known: Collection[str]) -> str:
 def _create(before: Skill | None, edit: SkillEdit, origin: Origin) -> Skill:
     """`content` is the body, or a whole SKILL.md with name and description in its frontmatter."""
     if before is not None:
-        raise ToolError(f"a skill {edit.name!r} exists; use action=patch to change it")
+        raise ToolError(f"a skill {edit.name!r} already exists; use action=patch to change it")
     whole = edit.content.startswith("---\n")
     text = edit.content if whole else skill_format.render(edit.name, edit.description, edit.content)
     skill = skill_format.parse(text)
@@ -97,7 +97,7 @@ def _patch(before: Skill, edit: SkillEdit, path: str) -> Skill:
     try:
         text = before.files[path].decode()
     except UnicodeDecodeError:
-        raise ToolError(f"path: {path!r} is no text") from None
+        raise ToolError(f"path: {path!r} is not a text file") from None
     return _with_file(before, path, _replace_once(text, edit))
 
 
@@ -105,11 +105,11 @@ def _write_file(before: Skill, edit: SkillEdit, path: str) -> Skill:
     skill_format.check_path(path)
     if path not in before.files:
         if path.partition("/")[0] not in skill_format.FOLDERS or "/" not in path:
-            raise ToolError(f"path: {path!r} is not below {', '.join(f'{name}/' for name in skill_format.FOLDERS)}")
+            raise ToolError(f"path: {path!r} must be below {', '.join(f'{name}/' for name in skill_format.FOLDERS)}")
         if len(before.files) >= _MAX_FILES:
-            raise ToolError(f"path: {edit.name!r} has {_MAX_FILES} files already")
+            raise ToolError(f"path: {edit.name!r} already has {_MAX_FILES} files")
         if clash := next((other for other in before.files if _overlap(path.casefold(), other.casefold())), ""):
-            raise ToolError(f"path: there is {clash!r}, and on some disks {path!r} would be in its place")
+            raise ToolError(f"path: {path!r} conflicts with {clash!r}: on some file systems it would replace it")
     return _with_file(before, path, edit.content)
 
 
@@ -125,7 +125,7 @@ _CHANGES = {"patch": _patch, "write_file": _write_file, "remove_file": _remove_f
 
 def _delete(library: Library, edit: SkillEdit) -> Library:
     if edit.absorbed_into and (edit.absorbed_into == edit.name or edit.absorbed_into not in library.skills):
-        raise ToolError(f"absorbed_into: no other skill {edit.absorbed_into!r}")
+        raise ToolError(f"absorbed_into: there is no other skill {edit.absorbed_into!r}")
     return library.without(edit.name)
 
 
@@ -159,7 +159,7 @@ def _with_file(before: Skill, path: str, content: str) -> Skill:
 def _replace_once(text: str, edit: SkillEdit) -> str:
     """Replaces like the `patch` tool, but `old_string` must occur exactly once."""
     if edit.old_string and (found := text.count(edit.old_string)) > 1:
-        raise ToolError(f"old_string: found {found} times, must be there exactly once; quote more around it")
+        raise ToolError(f"old_string: found {found} times, must occur exactly once; quote more of the text around it")
     return replace(text, edit.old_string, edit.new_string).text
 
 

@@ -63,7 +63,7 @@ class SkillSession:
         known = self.library.skills
         match = name if name in known else _close_match(name, known)
         if not match:
-            raise ToolError(f"no skill {name!r}; there are: {named(name, known)}")
+            raise ToolError(f"no skill {name!r}; available: {named(name, known)}")
         return known[match]
 
     def note_load(self, name: str) -> None:

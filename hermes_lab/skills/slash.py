@@ -59,5 +59,5 @@ async def _expanded(skill: Skill, rest: str | None, sandbox: Sandbox, config: Ru
     result = await expanded(skill, arguments, folder, snippet_sandbox(sandbox, config))
     request = arguments.text if not result.filled else ""
     files = f"The files of the skill are in {folder}: {', '.join(sorted(skill.files))}\n\n" if skill.files else ""
-    last = request or "Do what the skill is for."
+    last = request or "Do what the skill describes."
     return Expanded(f"Follow the skill {skill.name}:\n\n<skill>\n{result.text}</skill>\n\n{files}{last}", result.note)

@@ -18,6 +18,7 @@ from hermes_lab.text.diff import common_head
 _MOST_NAMED = 10
 _LOOSE_CHARS = 1_000_000
 _ALIKE = 0.85
+_SIMILAR = "similar lines"
 
 _TYPOGRAPHY = str.maketrans("‘’‚‛“”„‟‐‑‒–—―−\u00a0\u202f", "''''\"\"\"\"-------  ")
 _ESCAPE = re.compile(r"\\([ntr\"'\\])")
@@ -65,7 +66,7 @@ def replace(text: str, old: str, new: str, *, everywhere: bool = False) -> Repla
         if passages:
             passages = _apart(passages)
             return Replaced(_with(text, passages), len(passages), reading)
-    raise ToolError("old_string not found, nor anything nearly like it; look at the file again")
+    raise ToolError("old_string not found, and nothing similar either; read the file again")
 
 
 def _readings(text: str, old: str, new: str) -> Iterator[tuple[str, Iterator[_Passage]]]:
@@ -78,17 +79,17 @@ def _readings(text: str, old: str, new: str) -> Iterator[tuple[str, Iterator[_Pa
         named = f"{view.name} and " if view.name else ""
         if view.name:
             yield view.name, _quoted(text, view)
-        yield f"{named}trailing white space", lines.passages(view, str.rstrip)
+        yield f"{named}trailing whitespace", lines.passages(view, str.rstrip)
         yield f"{named}indentation", lines.passages(view, str.strip)
-        yield f"{named}white space", lines.passages(view, _spaced)
-        yield f"{named}white space", _words(text, view)
-    yield "similar lines", lines.similar(_View("", old, new))
+        yield f"{named}whitespace", lines.passages(view, _spaced)
+        yield f"{named}whitespace", _words(text, view)
+    yield _SIMILAR, lines.similar(_View("", old, new))
 
 
 def _views(text: str, old: str, new: str) -> Iterator[_View]:
     ends = "\r\n" if "\r\n" in text else "\n"
     ended, ended_new = (ends.join(part.replace("\r\n", "\n").split("\n")) for part in (old, new))
-    yield _View("", old, new) if ended == old else _View("line ends", ended, ended_new)
+    yield _View("", old, new) if ended == old else _View("line endings", ended, ended_new)
     yield _View("quotes and dashes", old, new, _plain)
     if _ESCAPE.search(old):
         yield _View("escapes", _unescaped(old), _unescaped(new))
@@ -250,5 +251,6 @@ def _ambiguous(text: str, passages: Sequence[_Passage], reading: str) -> str:
     many = len(passages) > _MOST_NAMED
     times = f"more than {_MOST_NAMED} times" if many else f"{len(passages)} times"
     where = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}{' and more' if many else ''}"
-    how = f" (in the reading: {reading})" if reading else ""
-    return f"old_string occurs {times}{how}: {where}; quote more lines around it, or set replace_all"
+    loose = "as similar lines" if reading == _SIMILAR else f"ignoring differences in {reading}"
+    how = f" ({loose})" if reading else ""
+    return f"old_string occurs {times}{how}: {where}; quote more surrounding lines, or set replace_all"

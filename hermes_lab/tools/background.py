@@ -82,7 +82,7 @@ class Background:
     def find(self, id: str) -> Process:
         """Returns the command with this id. Raises `ToolError` listing the known ids."""
         if id not in self.processes:
-            raise ToolError(f"no background command {id!r}; there are: {', '.join(self.processes) or 'none'}")
+            raise ToolError(f"no background command {id!r}; known ids: {', '.join(self.processes) or 'none'}")
         return self.processes[id]
 
     async def start(self, ctx: ToolContext, command: str, workdir: str) -> Process:

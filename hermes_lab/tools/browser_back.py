@@ -9,5 +9,5 @@ from hermes_lab.web.browser.installed import browser_extras, missing_browser
 
 @tool(toolset="browser", available=missing_browser, extras=browser_extras)
 async def browser_back(ctx: ToolContext) -> dict[str, Any]:
-    """Go back to the page before; in a new tab, close it."""
+    """Go back to the previous page, or close a new tab. Returns the page."""
     return await browse(ctx, "back")

@@ -9,10 +9,10 @@ from hermes_lab.web.browser.installed import browser_extras, missing_browser
 
 @tool(toolset="browser", available=missing_browser, extras=browser_extras)
 async def browser_click(ctx: ToolContext, ref: str, element: str = "") -> dict[str, Any]:
-    """Click an element of the open page, and see the page afterwards.
+    """Click an element of the open page. Returns the updated page.
 
     Args:
-        ref: Of the element, from the last snapshot.
+        ref: The element's ref in the last snapshot.
         element: What it is, in words.
     """
     return await browse(ctx, "click", ref=ref_of(ref, element))

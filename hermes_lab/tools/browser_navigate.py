@@ -16,10 +16,10 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)")
 
 @tool(toolset="browser", available=missing_browser, extras=browser_extras)
 async def browser_navigate(ctx: ToolContext, url: str = "") -> dict[str, Any]:
-    """Open a page in the browser, and see its text and elements, each with its ref.
+    """Open a page in the browser. Returns its text and elements, each with a ref.
 
     Args:
-        url: The address of the page; left out: the page that searches the web.
+        url: The address of the page; if omitted, the web search page.
     """
     from hermes_lab.web.browser.site import SEARCH
 
@@ -34,4 +34,4 @@ def _address(text: str) -> str:
         valid = parts.port is None or parts.port > 0
         if valid and (parts.hostname if parts.scheme in ("http", "https") else parts.scheme == "file"):
             return address
-    raise ToolError(f"url: {text[:200]!r} is no address of a page; it begins with http, https or file")
+    raise ToolError(f"url: {text[:200]!r} is not the address of a page; use http, https or file")

@@ -16,10 +16,10 @@ _REF = re.compile(r"@?(?:\[?ref=)?((?:f\d+)?e\d+)\]?")
 
 @tool(toolset="browser", available=missing_browser, extras=browser_extras)
 async def browser_snapshot(ctx: ToolContext, offset: Annotated[int, Field(ge=0)] = 0) -> dict[str, Any]:
-    """Look at the open page again: its text and elements, each with its ref.
+    """Get the open page again: its text and elements, each with a ref.
 
     Args:
-        offset: Where in a long page to go on.
+        offset: Characters to skip, to continue a long page.
     """
     return await browse(ctx, "snapshot", offset=offset)
 
@@ -37,7 +37,7 @@ def ref_of(text: str, element: str) -> str:
     """The argument `ref` of an action, from e5, @e5 or [ref=e5]. Raises `ToolError` for anything else."""
     if not (match := _REF.fullmatch(text.strip())):
         raise ToolError(
-            f"ref: {text[:80]!r} is no ref{f' of {element}' if element else ''}; take one from the snapshot"
+            f"ref: {text[:80]!r} is not a ref{f' of {element}' if element else ''}; use one from the snapshot"
         )
     return match[1]
 
@@ -49,9 +49,9 @@ def _shown(seen: Seen, offset: int, most: int, *, outside: bool) -> dict[str, An
     error = f"HTTP {seen.status}: {clean(seen.title) or 'no page'}" if seen.status >= 400 else ""
     notes = list(map(clean, seen.notes))
     if (end := offset + len(part)) < len(text):
-        notes.append(f"characters {offset:,} to {end:,} of {len(text):,}; browser_snapshot goes on with offset {end}")
+        notes.append(f"characters {offset:,} to {end:,} of {len(text):,}; continue with browser_snapshot, offset {end}")
     elif offset and not part:
-        notes.append(f"the page ends at {len(text):,} characters")
+        notes.append(f"the page has only {len(text):,} characters")
     if not seen.whole:
         notes.append(f"only the first {MOST:,} characters of the page can be read")
     return {

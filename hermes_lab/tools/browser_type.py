@@ -11,11 +11,11 @@ from hermes_lab.web.browser.installed import browser_extras, missing_browser
 async def browser_type(
     ctx: ToolContext, ref: str, text: str, submit: bool = False, element: str = ""
 ) -> dict[str, Any]:
-    """Fill in a field of the open page, or choose in a list, in place of what it held. See the page afterwards.
+    """Fill in a field of the open page, or choose from a list, replacing its value. Returns the updated page.
 
     Args:
-        ref: Of the field, from the last snapshot.
-        text: What the field is to hold, or the label to choose.
+        ref: The field's ref in the last snapshot.
+        text: The new value, or the label to choose.
         submit: Press Enter afterwards.
         element: What it is, in words.
     """

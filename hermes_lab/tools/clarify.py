@@ -12,13 +12,13 @@ from hermes_lab.tools.registry import ToolContext, tool
 async def clarify(
     ctx: ToolContext, question: str, choices: Annotated[list[str], Field(max_length=4)] | None = None
 ) -> dict[str, Any]:
-    """Ask the user a question, when the task cannot be understood without the answer.
+    """Ask the user a question, if you cannot do the task without the answer.
 
     Args:
         choices: Up to 4 answers to choose from; the user may still give another.
     """
     if not question.strip():
-        raise ToolError("question: say what you want to know")
+        raise ToolError("question: must not be empty")
     if ctx.ask is None:
-        raise ToolError("nobody can be asked here; decide alone, say what you assumed, and go on")
+        raise ToolError("no user can be asked here; decide yourself, say what you assumed, and continue")
     return {"answer": await ctx.ask(question, tuple(choices or ()))}

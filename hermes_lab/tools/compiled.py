@@ -57,7 +57,7 @@ def _tool(skill: str, name: str, source: str) -> Tool:
     try:
         tool.beside(())
     except (TypeError, ValueError, NameError) as error:
-        raise ToolError(f"code: no tool can be made of {name}: {error}") from None
+        raise ToolError(f"code: {name} cannot be used as a tool: {error}") from None
     return tool
 
 
@@ -87,6 +87,6 @@ def _current(ctx: ToolContext, name: str) -> Skill:
     """Returns the current version of the skill, which may have changed during the session, and counts a load."""
     skill = ctx.skills.library.skills.get(name) if ctx.skills else None
     if ctx.skills is None or skill is None or name not in ctx.skills.library.listed:
-        raise ToolError(f"the skill {name!r} is gone")
+        raise ToolError(f"the skill {name!r} no longer exists")
     ctx.skills.loaded.append(name)
     return skill

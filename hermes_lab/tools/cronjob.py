@@ -20,28 +20,28 @@ async def cronjob(
     skills: tuple[str, ...] = (),
     repeat: Annotated[int | None, Field(ge=1)] = None,
 ) -> dict[str, Any]:
-    """Propose a job that runs at set times, in a session of its own that knows nothing of this one. It begins once the
-    user has approved it, and its answer is sent to this chat. Remove takes back a proposal.
+    """Propose a scheduled job. Once the user has approved it, it runs in a separate session that does not see this one,
+    and its answer is sent to this chat. remove withdraws a proposal.
 
     Args:
         name: The job's name.
         schedule: Five cron fields, an interval (every, then a number and s, m, h or d), or one date and time, in the
-            time zone of the user.
-        prompt: With create, the whole task.
+            user's time zone.
+        prompt: For create: the complete task.
         skills: Skills that the job needs.
-        repeat: How often it runs in all; for ever without it.
+        repeat: Total number of runs; unlimited if omitted.
     """
     if (jobs := ctx.jobs) is None:
-        raise ToolError("no jobs can be scheduled here")
+        raise ToolError("jobs cannot be scheduled here")
     try:
         if action == "list":
             return {"jobs": await anyio.to_thread.run_sync(jobs.proposed)}
         if not name:
-            raise ToolError("name: give the job's name")
+            raise ToolError("name: must not be empty")
         if action == "remove":
             await anyio.to_thread.run_sync(jobs.withdraw, name)
             return {"removed": name}
         first = await anyio.to_thread.run_sync(partial(jobs.propose, name, schedule, prompt, skills, repeat))
     except ConfigError as error:
         raise ToolError(str(error)) from None
-    return {"proposed": name, "first_run": first, "note": f"It waits for the user: /cron approve {name}"}
+    return {"proposed": name, "first_run": first, "note": f"Waiting for the user's approval: /cron approve {name}"}

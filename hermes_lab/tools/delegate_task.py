@@ -10,16 +10,16 @@ from hermes_lab.tools.registry import ToolContext, tool
 async def delegate_task(
     ctx: ToolContext, goal: str, context: str = "", toolsets: list[str] | None = None
 ) -> dict[str, Any]:
-    """Have a child agent do a part of the work, and get its final answer. It works in the same folder with a shell of
-    its own, and sees nothing of this conversation. Calls in one turn work side by side: let them write different files.
+    """Let a child agent do part of the work, and get its final answer. It has its own shell in the same directory, and
+    does not see this conversation. Calls in one turn run in parallel and should write different files.
 
     Args:
-        goal: What to do, and what to answer.
-        context: All that it must know: paths, facts, constraints.
-        toolsets: Leaves it only these of your toolsets or tools.
+        goal: What to do, and what to report back.
+        context: Everything it needs to know: paths, facts, constraints.
+        toolsets: Limits it to these of your toolsets or tools.
     """
     if not goal.strip():
-        raise ToolError("goal: say what the child is to do")
+        raise ToolError("goal: must not be empty")
     if ctx.delegate is None:
-        raise ToolError("there are no child agents here; do the work yourself")
+        raise ToolError("child agents are not available here; do the work yourself")
     return await ctx.delegate(goal, context, tuple(toolsets or ()))

@@ -15,7 +15,7 @@ _SECONDS = 300.0
 async def execute_code(
     ctx: ToolContext, code: str, timeout: Annotated[float, Field(gt=0)] = _SECONDS
 ) -> dict[str, Any]:
-    """Run a Python script; print what you want to see. Nothing is kept between scripts but files.
+    """Run a Python script; print what you want to see. Only files persist between scripts.
 
     Args:
         timeout: Seconds.

@@ -19,22 +19,22 @@ def memory(
     content: str = "",
     old_text: str = "",
 ) -> dict[str, Any]:
-    """Keep short facts for later sessions: in memory what you learn of the work, in user what you learn of the person.
-    {full: List and get read them as they are now.}
+    """Save short facts for later sessions: in memory about the work, in user about the user.
+    {full: list and get return the current entries.}
 
     Args:
-        content: With add and replace, the entry.
-        old_text: {compact: With replace and remove, a piece of the one entry that is meant.} {full: With replace and
-            remove, a piece of the one entry that is meant; with get, of those wanted.}
+        content: For add and replace: the entry.
+        old_text: {compact: For replace and remove: text that occurs only in that entry.} {full: For replace and
+            remove: text that occurs only in that entry; for get: text that occurs in the wanted entries.}
     """
     if ctx.notes is None:
-        raise ToolError("there are no notes here")
+        raise ToolError("notes are not available here")
     if action == "get" and not old_text.strip():
-        raise ToolError("old_text: give a piece of the entries to get; list gives all")
+        raise ToolError("old_text: give text that occurs in the wanted entries; list returns all entries")
     if action == "list" or action == "get":
         entries = ctx.notes.read(target, old_text.strip() if action == "get" else "")
         return {"action": action, "target": target, "usage": ctx.notes.usage(target), "entries": entries}
     written = len(ctx.notes.writes)
     ctx.notes.edit(NotesEdit(action, target, content, old_text))
     answer = {"action": action, "target": target, "usage": ctx.notes.usage(target)}
-    return answer if len(ctx.notes.writes) > written else answer | {"note": "nothing changed; it stands there already"}
+    return answer if len(ctx.notes.writes) > written else answer | {"note": "nothing changed; the entry already exists"}

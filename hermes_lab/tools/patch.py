@@ -19,15 +19,15 @@ _DIFF_CHARS = 4_000
 async def patch(
     ctx: ToolContext, path: str, old_string: str, new_string: str, replace_all: bool = False
 ) -> dict[str, Any]:
-    """Replace a passage of a file, quoted as it stands, with enough lines to occur only once. Small slips in white
-    space, quotes or escapes are forgiven.
+    """Replace a passage of a file. Quote it exactly, with enough lines to be unique; small differences in whitespace,
+    quotes or escapes are tolerated.
 
     Args:
-        path: Relative to the working folder.
-        replace_all: Replace it wherever it occurs.
+        path: Relative to the working directory.
+        replace_all: Replace all occurrences.
     """
     if not old_string:
-        raise ToolError("old_string is empty; quote the passage that is to be replaced")
+        raise ToolError("old_string is empty; quote the passage to replace")
     if old_string == new_string:
         raise ToolError("old_string and new_string are the same")
     path = file_path(path)

@@ -22,14 +22,14 @@ async def process(
     offset: Annotated[int | None, Field(ge=1)] = None,
     limit: Annotated[int, Field(ge=1)] = 200,
 ) -> dict[str, Any]:
-    """Look after background commands. {terminal: Start them with terminal.} poll: status and new output. wait: the
-    same, once it has ended. log: lines of all its output. kill: end it and all that it started.
+    """Manage background commands. {terminal: Start them with terminal.} poll: status and new output. wait: the same,
+    once it has ended. log: lines of its whole output. kill: end it and everything it started.
 
     Args:
-        id: Of the command; not for list.
-        timeout: Most seconds to wait.
-        offset: First line of the log; without it, the last lines.
-        limit: Most lines of the log.
+        id: The command's id; not for list.
+        timeout: Maximum seconds to wait.
+        offset: First line of the log; if omitted, the last lines.
+        limit: Maximum number of log lines.
     """
     background = ctx.state(Background)
     if action == "list":

@@ -25,12 +25,12 @@ async def read_file(
     offset: Annotated[int, Field(ge=1)] = 1,
     limit: Annotated[int, Field(ge=1)] = 500,
 ) -> dict[str, Any]:
-    """Read a text file of the working folder, with line numbers.
+    """Read a text file in the working directory, with line numbers.
 
     Args:
-        path: Relative to the working folder.
+        path: Relative to the working directory.
         offset: First line.
-        limit: Most lines.
+        limit: Maximum number of lines.
     """
     path = file_path(path)
     try:
@@ -40,12 +40,12 @@ async def read_file(
             raise ToolError(f"{error}{await _suggestion(ctx, path)}") from None
         raise
     if b"\0" in data[:_BINARY_BYTES]:
-        raise ToolError(f"{path}: a binary file of {len(data)} bytes, no text")
+        raise ToolError(f"{path}: a binary file ({len(data)} bytes), not text")
     lines = data.decode(errors="replace").split("\n")
     if not lines[-1]:
         lines.pop()
     if offset > max(len(lines), 1):
-        raise ToolError(f"{path}: offset {offset} is past its end; it has {len(lines)} lines")
+        raise ToolError(f"{path}: offset {offset} is past the end; the file has {len(lines)} lines")
     shown: list[str] = []
     left = ctx.config.output_chars
     for number, line in enumerate(lines[offset - 1 : offset - 1 + limit], offset):

@@ -61,7 +61,7 @@ class When:
 
 @dataclass(frozen=True)
 class InCompact:
-    """Gives an argument another type in prompts of the profile `compact`, whose schemas never change.
+    """Gives an argument another type in prompts of the profile `compact`, whose schemas change only with `PROMPTS`.
 
     `Annotated[Literal["add", "list"], InCompact(Literal["add"])]` is an argument that gained a choice later. Arguments
     that are new themselves are marked with `When("full")`.
@@ -108,7 +108,7 @@ def explain(error: ValidationError) -> str:
     parts = []
     for item in error.errors(include_url=False):
         where = ".".join(str(part) for part in item["loc"])
-        what = "no such argument" if item["type"] == "extra_forbidden" else item["msg"]
+        what = "unknown argument" if item["type"] == "extra_forbidden" else item["msg"]
         parts.append(f"{where}: {what}" if where else what.removeprefix("Value error, "))
     return "; ".join(parts)
 

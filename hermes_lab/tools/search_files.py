@@ -24,7 +24,7 @@ _COUNT = re.compile(r"(?P<path>[^\0]+)\0(?P<count>\d+)\n")
 _FOUND = """\
 export LC_ALL=C.UTF-8
 for path in {parts}; do
-  [[ -L $path ]] && {{ echo "${{path#./}}: a symbolic link, which is not followed"; exit 1; }}
+  [[ -L $path ]] && {{ echo "${{path#./}}: symbolic links are not followed"; exit 1; }}
   [[ -e $path ]] || {{ echo "${{path#./}}: No such file or directory"; exit 1; }}
 done
 found() {{
@@ -54,19 +54,19 @@ async def search_files(
     limit: Annotated[int, Field(ge=1, le=1_000)] = 50,
     offset: Annotated[int, Field(ge=0)] = 0,
 ) -> dict[str, Any]:
-    """Search the files of the working folder by content (a Perl regex, line by line) or by name (a glob).
+    """Search files in the working directory by content (Perl regex, line by line) or by name (glob).
 
     Args:
-        target: What the pattern is compared with. {compact: files: their names, such as *.py or src/**/*.py.} {full:
-            files: their names; the pattern is a glob then.}
-        path: Search only below it.
-        file_glob: Search only the content of such files.
+        target: What the pattern must match. {compact: files: file names, such as *.py or src/**/*.py.} {full: files:
+            file names; the pattern is then a glob.}
+        path: Search only below this path.
+        file_glob: Search the content of matching files only.
         context: Lines around each match.
-        limit: Most lines or files.
+        limit: Maximum number of lines or files.
         offset: Lines or files to skip.
     """
     if not pattern:
-        raise ToolError("pattern: say what to look for")
+        raise ToolError("pattern: must not be empty")
     below = PurePosixPath(ctx.sandbox.seen_workspace) if ctx.config.isolates else WORKSPACE
     found = _found(
         file_path(path), below, glob=pattern if target == "files" else file_glob or "*", itself=target == "content"

@@ -12,14 +12,14 @@ from hermes_lab.tools.registry import ToolContext, tool
 async def send_message(
     ctx: ToolContext, text: Annotated[str, Field(max_length=20_000)], to: Literal["chat", "home"] = "chat"
 ) -> dict[str, Any]:
-    """Send a message now, before your answer: for news during long work, or to tell the owner.
+    """Send a message now, before your answer: progress on long work, or news for your owner.
 
     Args:
-        to: This chat, or the home channel of your owner. You cannot write anywhere else.
+        to: This chat, or your owner's home channel. You cannot write anywhere else.
     """
     if not text.strip():
-        raise ToolError("text: is empty")
+        raise ToolError("text: must not be empty")
     if ctx.send is None:
-        raise ToolError("there is no chat to send to; put it into your answer")
+        raise ToolError("there is no chat to send to; put it in your answer")
     await ctx.send(text, to)
     return {"sent": to}

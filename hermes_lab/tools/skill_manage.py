@@ -20,18 +20,18 @@ def skill_manage(
     path: str = "",
     absorbed_into: str = "",
 ) -> dict[str, Any]:
-    """Save what was learned as a skill. create: description and content. patch: old_string, new_string.
+    """Save what you learned as a skill. create: description and content. patch: old_string, new_string.
 
     Args:
         name: {compact: like-this} {full: Lowercase words with hyphens between them.}
         description: When to use it.
-        content: Markdown; with write_file, the file's.
-        path: {compact: With write_file, remove_file or patch, a file such as references/x.md.} {full: Only with
-            write_file, remove_file or patch: a file beside the skill's own text, in a folder of the skill.}
-        absorbed_into: With delete, the skill that holds its content now.
+        content: Markdown; for write_file, the file's content.
+        path: {compact: For write_file, remove_file or patch: a file such as references/x.md.} {full: Only for
+            write_file, remove_file or patch: a file next to the skill's own text, in one of the skill's folders.}
+        absorbed_into: For delete: the skill that has its content now.
     """
     if ctx.skills is None:
-        raise ToolError("there is no skill library here")
+        raise ToolError("skills are not available here")
     edit = SkillEdit(action, name, description, content, old_string, new_string, path, absorbed_into)
     write = ctx.skills.manage(edit)
     answer = {"action": write.action, "name": write.name} | ({"path": write.path} if write.path else {})

@@ -25,12 +25,12 @@ async def skill_view(ctx: ToolContext, name: str, path: str = "") -> dict[str, A
 
     Args:
         path: {compact: One of its files, such as references/x.md.} {full: Only for another file of a skill that you
-            have loaded: its path, as the loaded skill names it.}
+            have loaded: its path, as given in the loaded skill.}
     """
     if ctx.skills is None:
-        raise ToolError("there is no skill library here")
+        raise ToolError("skills are not available here")
     skill = ctx.skills.find(name)
-    notes = [] if skill.name == name else [f"there is no skill {name!r}; this is the nearest"]
+    notes = [] if skill.name == name else [f"there is no skill {name!r}; this is the closest one"]
     file = path if path in skill.files else _inside(path, skill, ctx.sandbox.seen_skills)
     if file in skill.files:
         note = {"note": notes[0]} if notes else {}
@@ -63,6 +63,6 @@ def _text(data: bytes, path: str) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        raise ToolError(f"path: {path!r} is no text; it has {len(data)} bytes") from None
+        raise ToolError(f"path: {path!r} is not a text file ({len(data)} bytes)") from None
     cut = len(text) - skill_format.MAX_TEXT
     return text if cut <= 0 else f"{text[: skill_format.MAX_TEXT]}\n[... {cut} characters cut]"

@@ -12,9 +12,9 @@ from hermes_lab.types import Skill
 
 @tool(toolset="skills", parallel=True, serves=can_show_skills)
 async def skills_list(ctx: ToolContext) -> dict[str, Any]:
-    """List all skills, also those that are not in the prompt."""
+    """List all skills, including those that are not in the prompt."""
     if ctx.skills is None:
-        raise ToolError("there is no skill library here")
+        raise ToolError("skills are not available here")
     library = ctx.skills.library
     return {"skills": [_row(library, skill) for skill in library.skills.values()]}
 

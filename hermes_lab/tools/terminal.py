@@ -21,14 +21,14 @@ async def terminal(
 
     Args:
         timeout: Seconds.
-        background: Do not wait for it: answers with an id for process.
+        background: Do not wait for it; returns an id for process.
     """
     workdir = folder_path(ctx, workdir)
     if background:
         return {"id": (await ctx.state(Background).start(ctx, command, workdir)).id}
     seconds = ctx.config.timeout if timeout is None else timeout
     if not seconds > 0:
-        raise ToolError("timeout: give a number of seconds above 0")
+        raise ToolError("timeout: must be greater than 0")
     result = await ctx.sandbox.exec(command, timeout=seconds, workdir=workdir)
     answer: dict[str, Any] = {"output": result.output, "exit_code": result.exit_code}
     if result.timed_out:

@@ -12,7 +12,7 @@ _MOST_ITEMS = 100
 
 
 class Item(BaseModel):
-    """One thing to do. Content and status may be left out of an item that changes one already listed."""
+    """A task. Content and status may be omitted from an item that changes an existing one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -34,10 +34,10 @@ async def todo(
     todos: Annotated[list[Item], Field(max_length=_MOST_ITEMS)] | None = None,
     merge: bool = False,
 ) -> dict[str, Any]:
-    """Keep a list of what is to do, for work of several steps. Always answers with the whole list.
+    """Keep a list of tasks for work with several steps. Always returns the whole list.
 
     Args:
-        todos: The new list, in order; leave it out to read the list.
+        todos: The new list, in order; omit it to read the list.
         merge: Change and add these items by id; keep the others.
     """
     state = ctx.state(TodoList)
@@ -49,7 +49,7 @@ async def todo(
 def _updated(todos: list[Item], before: dict[str, Item]) -> dict[str, Item]:
     twice = [id for id, count in Counter(item.id for item in todos).items() if count > 1]
     if twice:
-        raise ToolError(f"todos: the id {twice[0]!r} stands there twice")
+        raise ToolError(f"todos: the id {twice[0]!r} occurs twice")
     items = dict(before)
     for item in todos:
         old = before.get(item.id)

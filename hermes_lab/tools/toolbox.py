@@ -236,15 +236,15 @@ class Toolbox:
         if call.error:
             raise _RefusedCall(call.error)
         if (found := self._find(call.name)) is None:
-            listing = f"the tools are: {', '.join(self._kit.tools)}"
+            listing = f"available: {', '.join(self._kit.tools)}"
             raise _RefusedCall(f"unknown tool {call.name!r}{_hint(call.name, self._kit.tools)}; {listing}")
         if call.name in self._kit.names and call.name not in self._allowed:
-            raise _RefusedCall(f"{call.name} may not be used now; use: {', '.join(sorted(self._allowed))}")
+            raise _RefusedCall(f"{call.name} is not allowed now; use: {', '.join(sorted(self._allowed))}")
         known, declaration = found
         try:
             arguments = declaration.arguments.model_validate(call.arguments)
         except ValidationError as error:
-            raise _RefusedCall(f"bad arguments for {known.name}: {explain(error)}") from None
+            raise _RefusedCall(f"invalid arguments for {known.name}: {explain(error)}") from None
         if inspect.iscoroutinefunction(known.handler):
             answer: dict[str, Any] = await known.handler(self._context, **arguments.passed())
             return answer
@@ -331,7 +331,7 @@ def _gone(tool: Tool) -> Tool:
 
     async def handler(ctx: ToolContext, /, **arguments: Any) -> dict[str, Any]:
         del ctx, arguments
-        raise ToolError(f"{tool.name} is gone: its server does not offer it any more")
+        raise ToolError(f"{tool.name} is no longer available: its server has stopped offering it")
 
     return replace(tool, handler=handler)
 

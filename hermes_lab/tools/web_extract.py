@@ -26,7 +26,7 @@ async def web_extract(
 
     Args:
         urls: Addresses of pages, at most 10.
-        offset: Where in a long page to go on.
+        offset: Characters to skip, to continue a long page.
     """
     wanted = [url.strip() for url in dict.fromkeys(urls)]
     if not all(wanted):

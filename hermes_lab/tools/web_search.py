@@ -22,14 +22,14 @@ async def web_search(
     query: str,
     limit: Annotated[int, Field(ge=1, le=20)] = 5,
 ) -> dict[str, Any]:
-    """Search the web: the title, address and a line of each page found. {web_extract: Read pages with web_extract.}
+    """Search the web. Returns title, address and snippet of each page. {web_extract: Read pages with web_extract.}
 
     Args:
         query: What to look for, in a few words.
-        limit: Most results.
+        limit: Maximum number of results.
     """
     if not query.strip():
-        raise ToolError("query: say what to look for")
+        raise ToolError("query: must not be empty")
     web = web_of(ctx)
     results = shown_hits(await web.search(query, limit), outside=web.outside)
     return ({"note": NOTE} if web.outside else {}) | {"results": results}
@@ -42,5 +42,5 @@ def web_of(ctx: ToolContext) -> WebProvider:
 
         return corpus_of(ctx.pages)
     if ctx.web is None:
-        raise ToolError("there is no web here: the task brings no pages, and web.provider is none")
+        raise ToolError("the web is not available here: the task has no pages, and web.provider is none")
     return ctx.web

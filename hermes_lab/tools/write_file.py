@@ -8,10 +8,10 @@ from hermes_lab.tools.registry import ToolContext, tool
 
 @tool(toolset="file")
 async def write_file(ctx: ToolContext, path: str, content: str) -> dict[str, Any]:
-    """Write a whole file, replacing an older one; missing folders are made.
+    """Write a whole file, overwriting an existing one; missing folders are created.
 
     Args:
-        path: Relative to the working folder.
+        path: Relative to the working directory.
     """
     path = file_path(path)
     data = content.encode(errors="replace")

@@ -215,6 +215,8 @@ def _differences(opened: "Sequence[OpenRun]") -> "Iterator[str]":
     first, *others = opened
     for other in others:
         fields = [name for name, *_ in config_differences(first.manifest, other.manifest) if name not in _EXTENT]
+        if first.manifest.prompts != other.manifest.prompts:
+            fields.insert(0, "the version of the prompts")
         if fields:
             told = ", ".join(fields[:_NAMED]) + (f" and {len(fields) - _NAMED} more" if len(fields) > _NAMED else "")
             yield f"{first.folder} and {other.folder} differ in {told}, but share their curves; fit each alone"

@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from hermes_lab.agent.loop import REPLAY_LOG
+from hermes_lab.agent.prompt import PROMPTS
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.harness.installed import find_installed
@@ -73,6 +74,9 @@ def replay(
     recorded = find_episode(run, episode)
     if recorded.trajectory is None:
         raise ConfigError(f"--episode: {recorded.key} errored, so there is nothing to replay")
+    if manifest.prompts != PROMPTS and not json:
+        told = f"version {manifest.prompts} of the prompts, and this Hermes Lab has version {PROMPTS}"
+        output.say(f"{run}: was made with {told}; expect other messages")
     with _changed_results() as changed:
         again = anyio.run(_rerun, run, manifest, recorded, live, output.say_nothing if json else output.say)
     if again.error:

@@ -99,6 +99,11 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
     if earlier.command != now.command:
         was, is_ = (_COMMANDS.get(each.command, each.command) for each in (earlier, now))
         raise ConfigError(f"{out}: was started by `{was}`, not `{is_}`")
+    if earlier.prompts != now.prompts:
+        raise ConfigError(
+            f"{out}: was started with version {earlier.prompts} of the prompts, and this Hermes Lab has version "
+            f"{now.prompts}; resume with the Hermes Lab that started it, or choose another --out"
+        )
     if difference := next(config_differences(earlier, now), None):
         field, was, is_ = (("null" if each is None else each) for each in difference)
         raise ConfigError(

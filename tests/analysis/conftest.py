@@ -32,6 +32,7 @@ def write_run(tmp_path: Path) -> WriteRun:
         command: str = "learn",
         config: Mapping[str, Any] = MappingProxyType({}),
         version: str = "",
+        prompts: str = "",
         **suite: Any,
     ) -> Path:
         run = tmp_path / folder
@@ -45,7 +46,7 @@ def write_run(tmp_path: Path) -> WriteRun:
                 tasks_digest=digest,
                 wanted=wanted,
                 created_at="",
-                versions={"hermes-lab": version} if version else {},
+                versions={k: v for k, v in {"hermes-lab": version, "prompts": prompts}.items() if v},
             ),
         )
         return write_log(run, *episodes)

@@ -204,8 +204,8 @@ async def test_depth_is_a_setting(sandbox: Sandbox) -> None:
         (["file", "clarify_me"], "clarify_me"),
         (["terminal", "read_file"], ["terminal", "read_file"]),
         (["coding"], ["terminal", "patch", "read_file", "search_files", "write_file"]),
-        (["clarify"], "a child cannot have 'clarify'; it may have: terminal, patch"),
-        (["process"], "a child cannot have 'process'"),
+        (["clarify"], "a child agent cannot use 'clarify'; available: terminal, patch"),
+        (["process"], "a child agent cannot use 'process'"),
         (["termnal"], "did you mean terminal?"),
         (["readng"], "did you mean reading?"),
         ([], ["terminal", "patch", "read_file", "search_files", "write_file", "delegate_task"]),
@@ -239,7 +239,7 @@ async def test_a_call_that_makes_no_sense_is_answered_and_begins_nothing(
 async def test_where_nobody_runs_children_the_tool_says_so(sandbox: Sandbox) -> None:
     toolbox = Toolbox(("delegation",), ToolContext(sandbox, None, RunConfig().sandbox))
     result = await toolbox.run(ToolCall("c", "delegate_task", {"goal": "x"}))
-    assert "no child agents here" in result.content
+    assert "child agents are not available here" in result.content
 
 
 async def test_children_of_one_turn_overlap_and_are_recorded_in_the_order_of_the_calls(sandbox: Sandbox) -> None:
@@ -317,7 +317,7 @@ async def test_a_child_ends_with_the_time_of_its_parent(sandbox: Sandbox, marker
     family = Family(sandbox, script, **options)
     assert await family.agent.submit("Go.") == "max_seconds"
     assert not is_running(marker)
-    assert "the time is used up" in family.told[0]["error"]
+    assert "the time limit was reached" in family.told[0]["error"]
     waiting, later = family.delegation.children
     assert waiting.trajectory
     assert waiting.trajectory.stop_reason == "max_seconds"
@@ -357,7 +357,7 @@ async def test_iterations_are_the_childs_own(sandbox: Sandbox) -> None:
     (child,) = family.delegation.children
     assert child.trajectory
     assert (child.trajectory.stop_reason, len(child.trajectory.steps)) == ("max_iterations", 6)
-    assert family.told[0] == {"error": "the child gave no answer: max_iterations"}
+    assert family.told[0] == {"error": "the child agent gave no answer: max_iterations"}
 
 
 @pytest.mark.parametrize("text", ["", "<think>nothing to say</think>"])
@@ -410,8 +410,8 @@ async def test_any_other_failure_is_a_failed_call(sandbox: Sandbox) -> None:
     family = Family(sandbox, Asked(reply))
     assert await family.agent.submit("Go.") == "answered"
     assert family.told == [
-        {"error": "the child failed: TypeError: a bug"},
-        {"error": "the child gave no answer: context_full"},
+        {"error": "the child agent failed: TypeError: a bug"},
+        {"error": "the child agent gave no answer: context_full"},
         {"answer": "Done."},
     ]
     broken, full, fine = family.delegation.children

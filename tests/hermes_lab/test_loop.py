@@ -277,7 +277,7 @@ async def test_a_replay_has_loaded_what_the_run_had(sandbox: Sandbox) -> None:
     """The recorded answers reach the model, whatever the tool answers now."""
     first, second = (ToolCall("c0", "skill_view", {"name": name}) for name in ("first", "second"))
     shown = ToolResult("c0", "skill_view", '{"name": "second", "content": "Do it."}')
-    stopped = ToolResult("c0", "skill_view", '{"error": "stopped: the time is used up"}', ok=False)
+    stopped = ToolResult("c0", "skill_view", '{"error": "stopped: the time limit was reached"}', ok=False)
 
     class Recording(Endings):
         async def generate(self, messages: Sequence[Message], tools: object) -> Generation:

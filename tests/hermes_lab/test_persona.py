@@ -26,9 +26,9 @@ ANN = config(
 def test_it_tells_name_zone_local_date_preferences_and_how_to_speak() -> None:
     assert persona(ANN, LATE) == (
         "<persona>\nYou work for Ann.\n"
-        "Time zone: Europe/Berlin. This session began on Friday, 2026-11-27, local date.\n"
+        "Time zone: Europe/Berlin. This session began on Friday, 2026-11-27 (local date).\n"
         "Preferences:\n- language: English\n- units: metric\n"
-        "How to speak:\nArr.\n\nSpeak like a pirate.\n</persona>"
+        "Personality:\nArr.\n\nSpeak like a pirate.\n</persona>"
     )
 
 
@@ -56,7 +56,7 @@ def test_it_stands_after_the_identity_and_is_found_in_a_stored_prompt(profile: s
         background=["<persona>\nx\n</persona>"],
     )
     if profile == "full":
-        assert prompt.startswith(f"{IDENTITY}\n\n{said}\n\n# Where you are\n")
+        assert prompt.startswith(f"{IDENTITY}\n\n{said}\n\n# Environment\n")
 
 
 def test_a_block_elsewhere_in_a_prompt_is_not_taken_for_it() -> None:

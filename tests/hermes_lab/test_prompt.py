@@ -38,16 +38,16 @@ def test_the_full_prompt_in_the_text_format_ends_with_how_a_call_is_written() ->
     said = system_prompt(schemas("terminal", "file", profile="full"), "hermes", skills=[SKILL])
     assert said.endswith(
         'Write each call as\n<tool_call>\n{"name": "terminal", "arguments": {...}}\n</tool_call>\n'
-        "The name is always a function's name: terminal or patch or read_file or search_files or write_file."
+        "The name must be one of: terminal, patch, read_file, search_files, write_file."
     )
     assert "Write each call" not in system_prompt((), "hermes")
 
 
-def test_the_compact_prompt_is_byte_for_byte_what_adapters_were_trained_on() -> None:
+def test_the_compact_prompt_is_byte_for_byte_what_adapters_are_trained_on() -> None:
     assert system_prompt((), "native", profile="compact") == (
-        "You are Hermes, an agent that does its work with tools. Your working folder is /app/data.\n"
+        "You are Hermes, an agent that works with tools. Your working directory is /app/data.\n"
         "If a listed skill fits the task, load it with skill_view first and follow it. When the work is done, answer "
-        "in one sentence: that submits it."
+        "in one sentence to submit it."
     )
 
 

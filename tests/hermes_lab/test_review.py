@@ -113,7 +113,7 @@ async def test_a_compiled_skill_is_no_way_out(sandbox: Sandbox, late: bool) -> N
     """Neither one of the library, nor one that was compiled in this very episode."""
     episode = Episode(sandbox, in_turn(say(make_mark={"path": "x"})), *([] if late else [compiled()]))
     episode.skills.library = Library([compiled()])
-    assert "bad arguments for make_mark" in (await episode.toolbox.run(ToolCall("c", "make_mark"))).content
+    assert "invalid arguments for make_mark" in (await episode.toolbox.run(ToolCall("c", "make_mark"))).content
     looked_back = await episode.review(GOOD)
     (result,) = (result for message in looked_back.trajectory.messages for result in message.results)
     assert not result.executed
@@ -159,7 +159,7 @@ async def test_a_refusal_of_the_policy_is_an_answer_that_can_be_mended(sandbox: 
     looked_back = await Episode(sandbox, in_turn(say(skill_manage=story), say(skill_manage=CREATE))).review(GOOD)
     first, second = (result for message in looked_back.trajectory.messages for result in message.results)
     assert (first.ok, second.ok) == (False, True)
-    assert "a one-off story" in first.content
+    assert "a one-off event" in first.content
     assert [write.name for write in looked_back.writes] == ["totals"]
 
 
@@ -167,7 +167,7 @@ async def test_what_may_be_no_skill_may_be_no_note_either(sandbox: Sandbox) -> N
     story = {"action": "add", "target": "user", "content": "The user asked for the total of May."}
     looked_back = await Episode(sandbox, in_turn(say(memory=story))).review(GOOD)
     (result,) = (result for message in looked_back.trajectory.messages for result in message.results)
-    assert "a one-off story" in result.content
+    assert "a one-off event" in result.content
     assert looked_back.memory == ()
 
 
@@ -255,9 +255,9 @@ async def test_cancellation_passes_through(sandbox: Sandbox) -> None:
 async def test_the_request_tells_how_the_work_fared_and_ends_with_what_never_varies(sandbox: Sandbox) -> None:
     episode = Episode(sandbox, in_turn(), skill("old"), skill("gone", state="deprecated"))
     context = episode.toolbox.context
-    assert request(context, ()).startswith("The work is delivered.")
+    assert request(context, ()).startswith("The work has been delivered.")
     assert request(context, [BAD]).startswith("The submission was not accepted.")
-    assert request(context, [GOOD]).startswith("The submission was accepted at the first try.")
+    assert request(context, [GOOD]).startswith("The submission was accepted on the first try.")
     assert request(context, [BAD, GOOD]).startswith("The submission was accepted after a rejection.")
     assert "gone" in request(context, [GOOD])
     assert "old" not in request(context, [GOOD])
@@ -265,7 +265,7 @@ async def test_the_request_tells_how_the_work_fared_and_ends_with_what_never_var
     episode.skills.view("old")
     episode.skills.view("old")
     assert f"You had loaded old. {REFINE}" in request(context, [GOOD])
-    assert "You had loaded old and were rejected at first" in request(context, [BAD, GOOD])
+    assert "You had loaded old, and your first submission was rejected" in request(context, [BAD, GOOD])
     assert REFINE in request(context, [BAD, GOOD])
     assert all(request(context, verdicts).endswith(REVIEW_REQUEST) for verdicts in ((), (GOOD,), (BAD, GOOD)))
 

@@ -72,7 +72,7 @@ def test_a_published_skill_takes_arguments_runs_its_commands_and_is_listed_where
         (home / "skills" / name / "SKILL.md").write_text(text)
     (request,) = chat(["Hello."], "/greet 'Ada L.' kindly")
     expected = "Greet Ada L. at noon\n[the command failed with exit code 3: echo noon; exit 3].\n</skill>"
-    assert said(request).endswith(f"{expected}\n\nDo what the skill is for.")
+    assert said(request).endswith(f"{expected}\n\nDo what the skill describes.")
     listed = '<skills>\n- "greet": Use when: greet\n- "here": Use when: here\n</skills>'
     assert said(request, 0).endswith(listed)
     assert "loaded the skill greet; 1 command of the skill ran, 1 failed\n" in capsys.readouterr().err
@@ -146,7 +146,7 @@ def test_after_ten_tool_calls_the_agent_looks_back_with_a_log_of_its_own(
 ) -> None:
     requests = chat(many_calls([call(*SAVE), "Saved."]), "Work.", "--session", "work")
     assert "learned: create green-tea" in capsys.readouterr().err
-    assert said(requests[11]).startswith("The work is delivered.")
+    assert said(requests[11]).startswith("The work has been delivered.")
     session = SessionStore().load(SessionStore().find("work").id)
     assert session.messages[-1].content == "Done."  # the review is no part of the session
     log = ReviewLog(home, session.id)

@@ -83,7 +83,7 @@ def test_a_chat_goes_on_without_a_broken_skill_and_notes_it(home: Path, capsys: 
     assert '- "canteen": ' in system
     assert '- "fleet": ' not in system
     assert "'fleet' is broken" in str(last["messages"]).replace("\\", "")
-    assert "fleet/SKILL.md: begins with no frontmatter" in capsys.readouterr().err
+    assert "fleet/SKILL.md: must begin with frontmatter" in capsys.readouterr().err
     assert path.read_text() == "half an edit"
     assert set(store.load().skills) == {"canteen", "tea"}
 

@@ -219,7 +219,7 @@ def test_a_chat_calls_them_and_a_resumed_one_keeps_its_list(tmp_path: Path) -> N
     done = lab(*chat, "CALL s__late {}\nCALL s__echo {}\nTry both.", **home)
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)[0] for line in given.log.read_text().splitlines()] == ["save", "late"]
-    assert "unknown tool" in done.stdout or "is gone" in done.stdout
+    assert "unknown tool" in done.stdout or "is no longer available" in done.stdout
     done = lab("mcp", "list", "-c", given.config, "--json")
     assert sorted(json.loads(done.stdout)["s"]["tools"]) == ["s__late", "s__save"]
 

@@ -11,6 +11,7 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 from typer.testing import CliRunner
 
+from hermes_lab.agent.prompt import PROMPTS
 from hermes_lab.errors import ConfigError, ContextFull
 from hermes_lab.models.replay import ReplayModel
 from hermes_lab.records import episode_files, read_episodes
@@ -76,6 +77,17 @@ def test_a_prompt_that_is_another_now_is_found_out_and_the_difference_shown(run:
     code, text = invoke("replay", str(copy), "--episode", "0")
     assert code == 1
     assert "message 0 (system) differs at character 11: it was 'You are Her mes" in text
+
+
+def test_a_run_with_another_version_of_the_prompts_is_said_in_one_line(run: Path, tmp_path: Path) -> None:
+    copy = changed_copy(run, tmp_path / "copy", 0, "You are Hermes", "You are Her mes")
+    manifest = json.loads((run / "run.json").read_text())
+    assert manifest["versions"].pop("prompts") == PROMPTS
+    (copy / "run.json").write_text(json.dumps(manifest))
+    result = CliRunner().invoke(app, ("replay", str(copy), "--episode", "0"), standalone_mode=False)
+    said = f"was made with version 1 of the prompts, and this Hermes Lab has version {PROMPTS}; expect other messages"
+    assert [line for line in result.stderr.splitlines() if said in line] == [f"{copy}: {said}"]
+    assert "version" not in CliRunner().invoke(app, ("replay", str(run), "--episode", "0")).stderr
 
 
 def test_a_tool_that_answers_otherwise_now_is_said_and_the_replay_goes_on(run: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`hermes-lab run` and `learn` as a user calls them: the real command, the real sandbox, a scripted model."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from fakes.adapters import write_lora
 from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, running
 
+from hermes_lab.agent.prompt import PROMPTS
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.records import episode_files, read_attempts, read_episodes
 from hermes_lab.types import Episode
@@ -129,6 +131,20 @@ def test_a_mistake_gets_one_line_and_exit_code_2(args: list[str], message: str, 
     assert message in line
     assert not (tmp_path / "out" / "run.json").exists()
     assert rows(whole) == before
+
+
+def test_a_run_made_with_other_prompts_is_not_resumed(whole: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(whole, copy, symlinks=True)
+    manifest = json.loads((copy / "run.json").read_text())
+    assert manifest["versions"].pop("prompts") == PROMPTS
+    (copy / "run.json").write_text(json.dumps(manifest))
+    done = lab(*LEARN, "--out", copy, "--resume")
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"hermes-lab: error: {copy}: was started with version 1 of the prompts, and this Hermes Lab has version "
+        f"{PROMPTS}; resume with the Hermes Lab that started it, or choose another --out\n"
+    )
 
 
 def test_what_a_backend_cannot_keep_is_said_before_the_run(tmp_path: Path) -> None:

@@ -266,13 +266,13 @@ def test_one_bad_skill_of_a_source_refuses_no_other(
     assert store.load().snapshot == before.snapshot
     assert app(["skills", "install", str(folder)], standalone_mode=False) == 1
     assert skill_format.origin(store.load().skills["good"]) == "installed"
-    assert "not installed: bad/scripts/run.py:1: no valid Python" in capsys.readouterr().err
+    assert "not installed: bad/scripts/run.py:1: not valid Python" in capsys.readouterr().err
     store.change(lambda _: before, origin="user", reason="back")
     assert app(["skills", "install", str(folder), "good", "bad"], standalone_mode=False) == 1
     assert {"good"} == store.load().skills.keys() - before.skills.keys()
     capsys.readouterr()
     skills("install", folder, "bad", "--force", "--quiet")
-    assert "flagged: bad/scripts/run.py:1: no valid Python" in capsys.readouterr().err
+    assert "flagged: bad/scripts/run.py:1: not valid Python" in capsys.readouterr().err
     report = printed("install", folder, "--force", "--replace")
     assert (report["installed"], report["refused"]) == (["bad", "good"], {})
     assert report["findings"][0].startswith("bad/scripts/run.py:1: ")

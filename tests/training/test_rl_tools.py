@@ -272,9 +272,9 @@ async def test_a_proposal_is_withdrawn_only_before_it_is_started(use: Use, work:
     await use("rl_start_training", reason="r")
     Rounds.begin(work / "runs/grpo-ledger", {}, resume=False)
     error = (await use("rl_stop_training", proposal="grpo-ledger"))["error"]
-    assert "only a person stops a training" in error
+    assert "only a person can stop a training" in error
     make_adapter(work / "runs/adapters")
-    assert "only a person stops a training" in (await use("rl_stop_training", proposal="sft-v1"))["error"]
+    assert "only a person can stop a training" in (await use("rl_stop_training", proposal="sft-v1"))["error"]
     assert "no proposal '../x'" in (await use("rl_stop_training", proposal="../x"))["error"]
     assert len(list_proposals()) == 1
 
@@ -290,7 +290,7 @@ async def test_a_status_is_had_once_in_thirty_minutes_for_each_training(use: Use
     assert (status["status"], status["last"]) == ("unfinished", {"step": 2, "loss": 1.5})
     now[0] += 29 * 60
     error = (await use("rl_check_status", training="adapters/a-v1"))["error"]
-    assert "one look in 30 minutes; look again in 1 minutes" in error
+    assert "can be checked once in 30 minutes; try again in 1 minutes" in error
     assert (await use("rl_check_status", training="b"))["last"]["step"] == 2
     now[0] += 60
     assert (await use("rl_check_status", training="a"))["status"] == "unfinished"
@@ -353,7 +353,7 @@ async def test_one_completion_is_asked_for_at_the_locked_server(use: Use, work: 
         error = (await use("rl_test_inference", prompt="Hi", adapter="sft-v1"))["error"]
         assert "neither a folder nor served" in error
         for path in (str(folder), "runs", "~", "../work"):
-            assert "is no name" in (await use("rl_test_inference", prompt="Hi", adapter=path))["error"]
+            assert "is not a name" in (await use("rl_test_inference", prompt="Hi", adapter=path))["error"]
         error = (await use("rl_test_inference", prompt="Hi", adapter="packaged"))["error"]
         assert "neither a folder nor served" in error
         assert server.adapters == {}, "only a person loads one"

@@ -25,7 +25,7 @@ class Looks:
         wait = MINUTES * 60 - (now - self._last[training]) if training in self._last else 0
         if wait > 0:
             raise ToolError(
-                f"{training}: one look in {MINUTES} minutes; look again in {math.ceil(wait / 60)} minutes, "
+                f"{training}: can be checked once in {MINUTES} minutes; try again in {math.ceil(wait / 60)} minutes, "
                 "and do something else until then"
             )
         self._last[training] = now
@@ -33,10 +33,10 @@ class Looks:
 
 @tool(toolset="rl")
 def rl_check_status(ctx: ToolContext, training: str) -> dict[str, Any]:
-    """Look how a training or a proposal stands: its last step and metrics. Once in 30 minutes for each.
+    """Check the status of a training or a proposal: its last step and metrics. At most once in 30 minutes for each.
 
     Args:
-        training: A training or a proposal by name.
+        training: Name of a training or a proposal.
     """
     from hermes_lab.training.choices import RUNS
     from hermes_lab.training.proposals import list_proposals

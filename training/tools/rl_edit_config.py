@@ -7,7 +7,7 @@ from hermes_lab.tools.registry import ToolContext, tool
 
 @tool(toolset="rl")
 def rl_edit_config(ctx: ToolContext, field: str, value: Any) -> dict[str, Any]:
-    """Set one field of the proposal. Hyperparameters are locked: no tool changes them, only a person with a new lock.
+    """Set one field of the proposal. Hyperparameters are locked: only a person can change them, with a new lock.
 
     Args:
         field: {compact: A field that can be edited, such as name or data.} {full: A field that can be edited.}

@@ -7,10 +7,10 @@ from hermes_lab.tools.registry import ToolContext, tool
 
 @tool(toolset="rl", parallel=True)
 def rl_get_results(ctx: ToolContext, training: str) -> dict[str, Any]:
-    """Read what came of a training: its card, if it is finished, and its last metrics.
+    """Read the results of a training: its card, if it is finished, and its last metrics.
 
     Args:
-        training: A training by name.
+        training: Name of a training.
     """
     from hermes_lab.training.choices import RUNS
     from hermes_lab.training.status import find_training, results

@@ -7,7 +7,7 @@ from hermes_lab.tools.registry import ToolContext, tool
 
 @tool(toolset="rl", parallel=True)
 def rl_list_environments(ctx: ToolContext) -> dict[str, Any]:
-    """List the environments (task suites) that a LoRA training can be proposed for, and the methods.
+    """List the environments (task suites) for which a LoRA training can be proposed, and the methods.
     {rl_select_environment: Choose one with rl_select_environment.}
     """
     from hermes_lab.tasks.registry import domains, list_suites

@@ -10,7 +10,7 @@ _MOST = 50
 
 @tool(toolset="rl", parallel=True)
 def rl_list_runs(ctx: ToolContext) -> dict[str, Any]:
-    """List proposals, trainings, and the run folders that a training can learn from; the newest 50 of each."""
+    """List proposals, trainings, and the run folders that a training can use as data; the newest 50 of each."""
     from hermes_lab.training.choices import RUNS
     from hermes_lab.training.proposals import list_proposals
     from hermes_lab.training.status import list_trainings, status

@@ -8,11 +8,11 @@ from hermes_lab.tools.registry import ToolContext, tool
 
 @tool(toolset="rl")
 def rl_select_environment(ctx: ToolContext, environment: str, method: Method = "grpo") -> dict[str, Any]:
-    """Choose the environment that a training is proposed for; this begins a new proposal.
+    """Choose the environment to propose a training for; this starts a new proposal.
     {rl_edit_config: Edit it with rl_edit_config.} {rl_start_training: Propose it with rl_start_training.}
 
     Args:
-        environment: A suite by name.
+        environment: Name of a suite.
         method: How to train.
     """
     from hermes_lab.training.choices import Choice

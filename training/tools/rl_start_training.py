@@ -7,11 +7,11 @@ from hermes_lab.tools.registry import ToolContext, tool
 
 @tool(toolset="rl")
 def rl_start_training(ctx: ToolContext, reason: str) -> dict[str, Any]:
-    """Propose the configured training to a person, who reads it and starts it, or does not. Answers with the command
-    that the person types.
+    """Propose the configured training to a person, who decides whether to start it. Returns the command that the
+    person runs.
 
     Args:
-        reason: For the person, in a sentence: why this training.
+        reason: Why this training, in one sentence for the person.
     """
     from hermes_lab.training.choices import Choice
     from hermes_lab.training.proposals import write_proposal

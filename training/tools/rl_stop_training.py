@@ -8,7 +8,7 @@ from hermes_lab.tools.registry import ToolContext, tool
 
 @tool(toolset="rl")
 def rl_stop_training(ctx: ToolContext, proposal: str) -> dict[str, Any]:
-    """Withdraw a proposal that was not started. A training that runs is stopped by a person only.
+    """Withdraw a proposal that was not started. Only a person can stop a running training.
 
     Args:
         proposal: Its name.
@@ -22,6 +22,6 @@ def rl_stop_training(ctx: ToolContext, proposal: str) -> dict[str, Any]:
     with told():
         started = {one.name for one in list_proposals() if one.started} | {path.name for path in list_trainings(RUNS)}
         if proposal in started:
-            raise ToolError(f"{proposal}: was started, and only a person stops a training (Ctrl-C where it runs)")
+            raise ToolError(f"{proposal}: was started, and only a person can stop a training (Ctrl-C where it runs)")
         withdraw(find_proposal(proposal))
         return {"status": "withdrawn", "proposal": proposal}

@@ -19,12 +19,12 @@ async def rl_test_inference(
     adapter: str = "",
     max_tokens: Annotated[int, Field(ge=1, le=512)] = 128,
 ) -> dict[str, Any]:
-    """Ask the model that is served at the locked address for one completion, to see that it answers.
+    """Request one completion from the model served at the locked address, to check that it answers.
 
     Args:
         prompt: What to ask.
-        adapter: An adapter by name, which must be loaded there; empty asks the bare model.
-        max_tokens: Most tokens of the reply.
+        adapter: Name of an adapter that is loaded there; if empty, the base model answers.
+        max_tokens: Maximum tokens of the reply.
     """
     import anyio.to_thread
 
@@ -75,7 +75,9 @@ def _served_name(adapter: str) -> str:
     from hermes_lab.training.status import list_trainings
 
     if not _NAME.fullmatch(adapter) or Path(adapter).is_dir():
-        raise ConfigError(f"adapter: {adapter[:80]!r} is no name; a person loads folders: `hermes-lab adapters load`")
+        raise ConfigError(
+            f"adapter: {adapter[:80]!r} is not a name; a person can load a folder: `hermes-lab adapters load`"
+        )
     if adapter == PACKAGED:
         return identify(packaged_folder())[1].name
     folder = next((path for path in reversed(list_trainings(RUNS)) if path.name == adapter and has_card(path)), None)

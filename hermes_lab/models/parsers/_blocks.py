@@ -102,7 +102,7 @@ def read_blocks(text: str, grammar: Grammar, read: Callable[[str, int], Block]) 
     pieces.append(rest[begin:])
     if grammar.section:
         if not calls and (section := grammar.section.search(rest)):
-            _number(calls, [broken("the section of calls holds none", rest[section.end() :])])
+            _number(calls, [broken("the tool call section contains no call", rest[section.end() :])])
             pieces = [rest[: section.start()]]
         pieces = [part for piece in pieces for part in grammar.section.split(piece)]
     if not calls:
@@ -126,7 +126,7 @@ def call_of(value: object, *, key: str = "arguments") -> ToolCall:
         raise ValueError(f"expected a JSON object, not {kind(value)}")
     name = value.get("name")
     if not isinstance(name, str) or not name:
-        raise ValueError('"name" must be the name of a function')
+        raise ValueError('"name" must be the name of a tool')
     return ToolCall("", name, parse_arguments(_given(value, key)))
 
 
@@ -144,9 +144,9 @@ def _given(value: Mapping[str, Any], key: str) -> object:
     if given is None and len(others) == 1:
         return value[others[0]]
     if others:
-        raise ValueError(f'"{key}" must hold all arguments; there is "{others[0]}" too')
+        raise ValueError(f'"{key}" must contain all arguments, but there is also "{others[0]}"')
     if given is None and (unknown := [name for name in value if name not in _BESIDE and name not in _OTHER_KEYS]):
-        raise ValueError(f'"{key}" is missing; put {", ".join(unknown)!r:.80} into it')
+        raise ValueError(f'"{key}" is missing; put {", ".join(unknown)!r:.80} in it')
     return given
 
 
@@ -186,7 +186,7 @@ def read_named(
     """
     match = header.match(text, start)
     if not match or not can_be_carried(match.group()):
-        raise Unreadable(f"it must begin with {shape}", start)
+        raise Unreadable(f"it must start with {shape}", start)
     at = skip_space(text, match.end())
     arguments: Any = {}
     if not closing or not text.startswith(closing, at):

@@ -41,22 +41,22 @@ class Pairs:
         """Parses the call whose name is at `start`. Raises `Unreadable` if there is none."""
         header = self.header.match(text, start)
         if not header:
-            raise Unreadable(f"it must begin with {self.shape}", start)
+            raise Unreadable(f"it must start with {self.shape}", start)
         parameters = parameters_of(header["name"], schemas)
         arguments: dict[str, Any] = {}
         fault, at = "", header.end()
         while not (ending := self.ending.match(text, at)):
             key = self.key.match(text, at)
             if not key:
-                raise Unreadable(f"a pair of name and value is broken, or {self.closing} is missing", at)
+                raise Unreadable(f"a name-value pair is malformed, or {self.closing} is missing", at)
             end = self.value_end.search(text, key.end())
             if not end:
                 raise Unreadable(f"the value of {key['key'].strip()!r} does not end", len(text))
             name = key["key"].strip()
             if name in arguments:
-                fault = f"{name!r} stands twice"
+                fault = f"{name!r} occurs twice"
             elif self.nested.search(text, key.end(), end.start()):
-                fault = f"the value of {name!r} holds another tool call"
+                fault = f"the value of {name!r} contains another tool call"
             arguments[name] = self._value(text[key.end() : end.start()], name, parameters)
             at = end.end()
         if fault or not can_be_carried(text[start:at]):

@@ -11,7 +11,7 @@ import msgspec
 
 Schemas = Sequence[Mapping[str, Any]]
 
-UNCARRIABLE = "it holds a number or a character that JSON cannot carry"
+UNCARRIABLE = "it contains a number or a character that JSON cannot represent"
 _WINDOW = 4096
 _SHOWN = 80  # characters of a name in a message
 _LONGEST_TOKEN = 16  # `-Infinity`, or an escaped surrogate pair: a window may cut a token up to this length
@@ -173,7 +173,7 @@ def _decoder(faults: list[str]) -> json.JSONDecoder:
         value = dict(pairs)
         if len(value) < len(pairs):
             twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-            faults.append(f"{json.dumps(twice[:_SHOWN])} stands twice in one object")
+            faults.append(f"{json.dumps(twice[:_SHOWN])} occurs twice in one object")
         return value
 
     return json.JSONDecoder(

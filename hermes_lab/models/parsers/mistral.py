@@ -43,7 +43,7 @@ def _read(text: str, start: int) -> Block:
 def _read_array(text: str, start: int) -> Block:
     values, end = decode(text, start)
     if not values:
-        raise Unreadable("the array holds no call", end)
+        raise Unreadable("the array contains no call", end)
     return Block([_call(value) for value in values], end)
 
 

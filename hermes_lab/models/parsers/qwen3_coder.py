@@ -39,5 +39,5 @@ def parse(text: str, schemas: Schemas = (), /) -> Reply:
 
 def _read(text: str, start: int, *, schemas: Schemas) -> Block:
     if not text.endswith(_FUNCTION, 0, start):
-        raise Unreadable(f"it must begin with {_PAIRS.shape}", start)
+        raise Unreadable(f"it must start with {_PAIRS.shape}", start)
     return _PAIRS.read(text, start, schemas)

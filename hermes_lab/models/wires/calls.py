@@ -14,7 +14,7 @@ def read_call(call_id: str, name: str, arguments: object, provider_fields: Mappi
     kept = dict(provider_fields)
     try:
         if not name:
-            raise ValueError("it names no function")
+            raise ValueError("it does not name a tool")
         return ToolCall(call_id, name, parse_arguments(arguments), provider_fields=kept)
     except (ValueError, RecursionError) as error:
         raw = arguments if isinstance(arguments, str) else str(arguments)

@@ -36,7 +36,7 @@ _TEXT = """\
 {purpose}
 
 ## How
-Call the tool `{name}` where there is one. In a script:
+Call the tool `{name}` if it is available. In a script:
 
 ```python
 import sys
@@ -45,10 +45,10 @@ from {name} import {name}
 {example}
 ```
 
-Its first line is `{shown}`; it lies in `scripts/{name}.py`.
+It is defined as `{shown}` in `scripts/{name}.py`.
 
 ## Verification
-`python3 /app/skills/{skill}/scripts/test_{name}.py`: exit code 0. It passed in the sandbox before this was registered.
+`python3 /app/skills/{skill}/scripts/test_{name}.py` must exit with 0. It passed before this skill was registered.
 """
 
 
@@ -113,9 +113,9 @@ async def compile_skill(
     tries = 1 + heal_attempts
     if not compiler.left(draft.name, tries):
         if failed := compiler.failed[draft.name]:
-            raise ToolError(f"{draft.name} was given up after {failed} tries; do the task without it")
+            raise ToolError(f"{draft.name} failed {failed} times and cannot be tried again; do the task without it")
         raise ToolError(
-            f"{compiler.failed.total()} drafts have failed; no more are taken: do the task without a new tool"
+            f"{compiler.failed.total()} drafts have failed, and no more are accepted; do the task without a new tool"
         )
     if not compiler.searching:
         _log.info("[Core] No tool found for task...")
@@ -127,7 +127,7 @@ async def compile_skill(
     except ToolError as error:
         left = compiler.left(draft.name, tries)
         compiler.searching = left > 0
-        more = f"heal it and try again, {left} of {heal_attempts} times" if left else "do the task without it"
+        more = f"fix it and try again ({left} of {heal_attempts} retries left)" if left else "do the task without it"
         error.args = (f"{error}; {more}",)
         raise
     await anyio.to_thread.run_sync(_register, _skill(draft, function), session)  # may wait for the store lock
@@ -155,9 +155,9 @@ async def _validated(draft: SkillDraft, compiler: Compiler, sandbox: Sandbox) ->
         compiler.missing.add(run.missing)
         raise Failed(_not_installed(run.missing, draft.name), run.output)
     if run.timed_out:
-        raise Failed("the validation suite took too long, and was killed", run.output)
+        raise Failed("the tests took too long and were killed", run.output)
     if not run.ok:
-        raise Failed(f"the validation suite failed with exit code {run.exit_code}", run.output)
+        raise Failed(f"the tests failed with exit code {run.exit_code}", run.output)
     return function
 
 
@@ -166,14 +166,14 @@ def _read(draft: SkillDraft, missing: set[str]) -> Function:
     if not draft.purpose.strip():
         raise ToolError("purpose: say when to use it")
     if max(len(draft.code), len(draft.tests)) > _MAX_CHARS:
-        raise ToolError(f"code: longer than {_MAX_CHARS} characters, or the tests are")
+        raise ToolError(f"code or tests: longer than {_MAX_CHARS} characters")
     function = read_function(draft.code, draft.name)
     try:
         tests = ast.parse(draft.tests)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise ToolError(f"tests: no valid Python: {error}") from None
+        raise ToolError(f"tests: not valid Python: {error}") from None
     if not any(_can_fail(node) for node in ast.walk(tests)):
-        raise ToolError("tests: they assert nothing")
+        raise ToolError("tests: must contain an assertion")
     for module in sorted(_imported(ast.parse(draft.code).body) | _imported(tests.body)):
         if module in missing:
             raise ToolError(_not_installed(module, draft.name))
@@ -202,16 +202,16 @@ def _imported(body: list[ast.stmt]) -> set[str]:
 
 
 def _not_installed(module: str, name: str) -> str:
-    own = f"use the standard library, and in the tests `from {name} import {name}`"
+    own = f"use the standard library, and import the function in the tests with `from {name} import {name}`"
     return f"missing dependency: {module} is not installed in the sandbox; {own}"
 
 
 def _check_name_is_free(library: Library, draft: SkillDraft, taken: Collection[str]) -> None:
     if draft.name in taken:
-        raise ToolError(f"name: there is a tool {draft.name!r} already; use it, or choose another name")
+        raise ToolError(f"name: a tool {draft.name!r} already exists; use it, or choose another name")
     there = library.skills.get(draft.skill)
     if there is not None and skill_format.compiled(there) != draft.name:
-        raise ToolError(f"name: there is a skill {draft.skill!r} already; load it, or choose another name")
+        raise ToolError(f"name: a skill {draft.skill!r} already exists; load it, or choose another name")
 
 
 def _skill(draft: SkillDraft, function: Function) -> Skill:
@@ -230,7 +230,7 @@ def _skill(draft: SkillDraft, function: Function) -> Skill:
     try:
         encoded = {path: f"{text.rstrip()}\n".encode() for path, text in files.items()}
     except UnicodeEncodeError:
-        raise ToolError("code: holds half a character, which cannot be written") from None
+        raise ToolError("code: contains half a character (a lone surrogate), which cannot be saved") from None
     text = skill_format.render(draft.skill, description, body, compiled=draft.name)
     return skill_format.parse(text, encoded)
 

@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 
 def network(path: str, line: int, what: str = "") -> Problem:
     """Code that uses the network."""
-    return Problem("error", path, line, f"{what} reaches for the network".strip(), "sandboxed")
+    return Problem("error", path, line, f"{what} uses the network".strip(), "sandboxed")
 
 
 def written(path: str, line: int, target: str) -> Problem | None:

@@ -43,7 +43,7 @@ def call(order_file: str) -> None:
             answer["output"] = output
     line = json.dumps(answer)
     if len(line) > order["limit"]:
-        much = f"the answer is {len(line)} characters long, more than {order['limit']}"
+        much = f"the result has {len(line)} characters, more than the limit of {order['limit']}"
         line = json.dumps({"error": f"{much}: return less, or write it to a file"})
     os.write(answers, line.encode() + b"\n")
 
@@ -58,7 +58,7 @@ def _outcome(name: str, script: str, arguments: dict[str, Any]) -> dict[str, Any
     try:
         json.dumps(result, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        return {"error": f"{name} returned what is no JSON: {error}"}
+        return {"error": f"{name} returned a value that is not JSON: {error}"}
     return {"result": result}
 
 
@@ -96,7 +96,9 @@ def test(name: str, script: str, tests: str) -> int:
     finally:
         sys.settrace(None)
     if not why and watch.swallowed:
-        why = f"the tests swallow an error: {watch.swallowed}\nname what they expect, such as `except ValueError`\n"
+        why = (
+            f"the tests swallow an error: {watch.swallowed}\ncatch a specific exception, such as `except ValueError`\n"
+        )
     if not why and name and not any(code.co_name == name and code.co_filename == script for code in watch.ran):
         why = f"the tests never call {name}\n"
     sys.stdout.flush()  # print the tests' output before the reason

@@ -26,16 +26,20 @@ _LOCAL = re.compile(
 )
 _LOCAL_HOST = re.compile(r"localhost|127(\.\d+){3}|::1|/.*")
 _FORBIDDEN: dict[str, str] = {
-    **dict.fromkeys(("ctypes", "_ctypes", "cffi"), "calls native code, past what Python allows"),
+    **dict.fromkeys(("ctypes", "_ctypes", "cffi"), "calls native code"),
     **dict.fromkeys(("os.fork", "os.forkpty", "pty", "_posixsubprocess"), "forks processes"),
-    **dict.fromkeys(("os._exit", "os.abort"), "ends the process past its own tests"),
-    **dict.fromkeys(("os.setuid", "os.setgid", "os.setsid", "os.chroot", "os.mount"), "changes who or where it is"),
+    **dict.fromkeys(("os._exit", "os.abort"), "ends the process before its tests have finished"),
+    **dict.fromkeys(
+        ("os.setuid", "os.setgid", "os.setsid", "os.chroot", "os.mount"), "changes its user, session or file system"
+    ),
     **dict.fromkeys(("marshal.loads", "marshal.load"), "runs bytecode"),
-    **dict.fromkeys(("sys.settrace", "sys.setprofile", "gc.get_objects"), "looks into the Python that runs it"),
+    **dict.fromkeys(
+        ("sys.settrace", "sys.setprofile", "gc.get_objects"), "inspects the Python interpreter that runs it"
+    ),
 }
 _SUSPICIOUS: dict[str, str] = {
-    "pickle.load": "runs what the data says",
-    "pickle.loads": "runs what the data says",
+    "pickle.load": "can run code from the data",
+    "pickle.loads": "can run code from the data",
     "os.kill": "signals other processes",
     "os.killpg": "signals other processes",
 }
@@ -116,7 +120,7 @@ class _Script:
                 case ast.Attribute(attr=attribute):
                     yield from self._used(node, self._dotted(node))
                     if attribute in _INTERNALS:
-                        yield self._error(node, f"reaches into Python by {attribute}")
+                        yield self._error(node, f"uses Python internals: {attribute}")
                 case ast.Call():
                     yield from self._called(node)
                 case ast.Constant(value=str()) | ast.BinOp() | ast.JoinedStr() if id(node) not in documentation:
@@ -146,7 +150,7 @@ class _Script:
         if name == "getattr" and len(texts) > 1:
             inner = self._dotted(node.args[0])
             if _UNKNOWN in texts[1] and inner in ("os", "sys", "subprocess", "builtins", "importlib"):
-                yield self._error(node, f"hides what it uses of {inner}")
+                yield self._error(node, f"hides which part of {inner} it uses")
             yield from self._used(node, f"{inner}.{texts[1]}")
         for target in self._written(node, name, texts):
             if problem := written(self._path, node.lineno, target):
@@ -155,10 +159,10 @@ class _Script:
     def _shell(self, node: ast.Call, command: str) -> Iterator[Problem]:
         yield from scan_shell(command, self._path, node.lineno)
         if _UNKNOWN in command:
-            how = "makes a shell command at run time; give subprocess.run a list of arguments"
+            how = "builds a shell command at run time; pass a list of arguments to subprocess.run"
             yield self._problem("error", node, how, "sandboxed")
         else:
-            yield self._problem("warning", node, "runs a shell string; give subprocess.run a list of arguments")
+            yield self._problem("warning", node, "runs a shell string; pass a list of arguments to subprocess.run")
 
     def _evaluated(self, node: ast.Call, name: str) -> Iterator[Problem]:
         if self._is_decoded(node.args[0], 3):

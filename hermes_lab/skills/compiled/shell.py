@@ -20,13 +20,13 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\beval\b.*base(64|32)|\bxxd\s+-r\b[^|]*\|\s*\w*(sh|python3?|perl)\b"), "runs decoded data"),
     (
         re.compile(r"\brm\s+(-\w+\s+|--\S+\s+)+[\"']?(/|~|\$HOME|\$\{HOME\})[\"']?[/*]*(\s|;|&|$)"),
-        "removes the whole system",
+        "deletes the whole system",
     ),
     (re.compile(r"\b(curl|wget)\b[^|;]*\|\s*(sudo\s+)?\w*(sh|python3?|perl|node|ruby)\b"), "runs what it downloads"),
     (re.compile(r"\b(bash|sh|zsh|source|eval)\s+(-c\s+)?[\"']?(<\(|\$\(|`)\s*(curl|wget)\b"), "runs what it downloads"),
     (re.compile(r"\bmkfs(\.\w+)?\s|\bdd\b.*\bof=/dev/(sd|nvme|hd|vd)"), "overwrites a disk"),
-    (re.compile(r"\bcrontab\s+(-(?!l)|[^-\s])|\|\s*crontab\b"), "changes the schedule of this machine"),
-    (re.compile(r"\bLD_PRELOAD=.*\bsudo\b|\bchmod\s+([ug]\+s|[2-7][0-7]{3})\b"), "gives itself rights"),
+    (re.compile(r"\bcrontab\s+(-(?!l)|[^-\s])|\|\s*crontab\b"), "changes the crontab of this machine"),
+    (re.compile(r"\bLD_PRELOAD=.*\bsudo\b|\bchmod\s+([ug]\+s|[2-7][0-7]{3})\b"), "raises its own privileges"),
 )
 _RUNS_TEXT = re.compile(r"\b(((ba|z|da|k)?sh|su|python3?|perl)\s+(-\w+\s+)*-\w*c\b|eval\b|ssh\s)")
 _TEE = re.compile(r"\btee\s+((-a|--append)\s+)?(?P<target>[^\s;|&)]+)")

@@ -29,9 +29,9 @@ class Function(NamedTuple):
 def check_function_name(name: str) -> None:
     """Raises `ToolError` if `name` is not valid for a compiled skill."""
     if not _NAME.fullmatch(name) or len(name) > _MAX_NAME or keyword.iskeyword(name):
-        raise ToolError(f"name: {name!r} is not 1-{_MAX_NAME} lowercase letters, digits and single underscores")
+        raise ToolError(f"name: {name!r} must be 1-{_MAX_NAME} lowercase letters, digits and single underscores")
     if name in sys.stdlib_module_names or name.startswith("test_"):
-        raise ToolError(f"name: {name!r} is that of a module of Python's, or of a test; choose another name")
+        raise ToolError(f"name: {name!r} is the name of a Python module or of a test; choose another name")
 
 
 def read_function(source: str, name: str) -> Function:
@@ -42,10 +42,10 @@ def read_function(source: str, name: str) -> Function:
         raise ToolError(f"code: {_syntax_error(error)}") from None
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
     if not found:
-        raise ToolError(f"code: defines no function {name} at its top level (`def`, not `async def`)")
+        raise ToolError(f"code: must define the function {name} at the top level (`def`, not `async def`)")
     node = found[-1]
     if not (doc := ast.get_docstring(node)):
-        raise ToolError(f"code: {name} has no docstring; say what it does, and each argument below `Args:`")
+        raise ToolError(f"code: {name} has no docstring; describe what it does, and each argument under `Args:`")
     given = node.args
     if given.vararg or given.kwarg or given.posonlyargs:
         raise ToolError(f"code: {name} takes *args, **kwargs or positional-only arguments; name every argument")
@@ -59,7 +59,7 @@ def read_function(source: str, name: str) -> Function:
 def _parameter(argument: ast.arg, default: ast.expr | None) -> inspect.Parameter:
     name = argument.arg
     if name.startswith("_") or name.startswith("model_") or hasattr(BaseModel, name):
-        raise ToolError(f"code: an argument may not be called {name!r}; choose another name")
+        raise ToolError(f"code: an argument cannot be named {name!r}; choose another name")
     if argument.annotation is None:
         raise ToolError(f"code: argument {name} has no type; give one of {', '.join(_TYPES)}")
     value: Any = inspect.Parameter.empty
@@ -67,7 +67,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> inspect.Parameter
         try:
             value = ast.literal_eval(default)
         except (ValueError, TypeError, MemoryError, RecursionError):
-            raise ToolError(f"code: the default of argument {name} is no literal") from None
+            raise ToolError(f"code: the default of argument {name} is not a literal") from None
     kind = _type(argument.annotation, name)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=kind)
 
@@ -93,8 +93,8 @@ def _type(node: ast.expr, argument: str) -> Any:
             if len(parts) == (1 if kind is list else 2):
                 return kind[tuple(_type(part, argument) for part in parts)]
     raise ToolError(
-        f"code: the type of argument {argument}, {ast.unparse(node)}, is not made of {', '.join(_TYPES)} "
-        "(such as list[dict[str, Any]] or int | None)"
+        f"code: argument {argument} has the unsupported type {ast.unparse(node)}; use {', '.join(_TYPES)}, "
+        "or types made of them, such as list[dict[str, Any]] or int | None"
     )
 
 

@@ -24,9 +24,9 @@ _SKILL = "SKILL.md"
 _SECONDS = 60.0
 _CHARS = 4000
 _KINDS = {
-    "injection": "orders for the agent against its instructions or its user",
-    "hidden": "characters that people do not see",
-    "exfiltration": "sends out what is private",
+    "injection": "instructions that turn the agent against its user or its own instructions",
+    "hidden": "invisible characters",
+    "exfiltration": "sends private data elsewhere",
     "backdoor": "opens a way in, or makes itself permanent",
     "secrets": "reads credentials",
 }
@@ -128,7 +128,7 @@ def _standard(skill: Skill) -> Iterator[Problem]:
         yield Problem("error", _SKILL, 0, str(error).removeprefix(f"{_SKILL}: "))
     if name := skill_format.compiled(skill):
         if f"scripts/{name}.py" not in skill.files:
-            yield Problem("error", _SKILL, 0, f"is compiled, but scripts/{name}.py is not there")
+            yield Problem("error", _SKILL, 0, f"is compiled, but scripts/{name}.py is missing")
         elif not any(map(is_test, skill.files)):
             yield Problem("error", _SKILL, 0, "is compiled, but has no scripts/test_*.py")
 
@@ -164,7 +164,7 @@ def _references(skill: Skill) -> Iterator[Problem]:
     for number, line in enumerate(skill.text.splitlines(), 1):
         for path in dict.fromkeys(_REFERENCE.findall(line)):
             if not any(known == path or known.startswith(f"{path}/") for known in skill.files):
-                yield Problem("warning", _SKILL, number, f"names {path}, which is not there")
+                yield Problem("warning", _SKILL, number, f"refers to {path}, which does not exist")
 
 
 def _script(path: str, data: bytes) -> list[Problem]:
@@ -178,9 +178,9 @@ def _script(path: str, data: bytes) -> list[Problem]:
         if path.endswith(".py") or program.startswith("python"):
             return scan_python(ast.parse(text), path)
     except UnicodeDecodeError:
-        return [Problem("error", path, 0, "a script that is no text in UTF-8")]
+        return [Problem("error", path, 0, "the script is not UTF-8 text")]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return [Problem("error", path, getattr(error, "lineno", 0) or 0, f"no valid Python: {error}")]
+        return [Problem("error", path, getattr(error, "lineno", 0) or 0, f"not valid Python: {error}")]
     return [*_bash_syntax(path, text), *scan_shell(text, path)]
 
 
@@ -191,4 +191,4 @@ def _bash_syntax(path: str, text: str) -> list[Problem]:
     if ended.returncode == 0:
         return []
     line = _BASH_LINE.search(ended.stderr)
-    return [Problem("error", path, int(line[1]) if line else 0, f"no valid bash: {line[2] if line else ended.stderr}")]
+    return [Problem("error", path, int(line[1]) if line else 0, f"not valid bash: {line[2] if line else ended.stderr}")]

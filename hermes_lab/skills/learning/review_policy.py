@@ -27,12 +27,12 @@ def review_gate(config: SkillsConfig) -> Gate:
     def gate(library: Library, edit: SkillEdit) -> SkillEdit:
         existing = library.skills.get(edit.name)
         if edit.action == "delete" and existing and skill_format.origin(existing) not in BY_AGENTS:
-            raise ToolError(f"{edit.name!r} was not written by an agent: patch it, or leave it to the person")
+            raise ToolError(f"{edit.name!r} was not written by an agent: patch it or keep it as it is")
         text = "" if _is_script(edit) else "\n".join((edit.description, edit.content, edit.new_string))
         if found := objection(text):
             raise ToolError(
-                f"not saved, since it records {found.kind}: {found.sentence[:200]!r}. "
-                "Write what later tasks should do, or nothing."
+                f"not saved: it records {found.kind}: {found.sentence[:200]!r}. "
+                "Save what later tasks should do, or nothing."
             )
         return _merge_near_duplicate(library, edit, config.update_similarity) if edit.action == "create" else edit
 

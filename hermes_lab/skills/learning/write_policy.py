@@ -64,7 +64,7 @@ _CLAIMS = {
         r"(authentication|authori[sz]ation|log-?in) (failed|fails|was (refused|denied|rejected))",
         r"401 unauthorized|403 forbidden",
     ),
-    "a passing failure": (
+    "a temporary failure": (
         r"(?<=\w )timed out",
         r"(was|were|is|are|am|been|got|get|being) rate[- ]limited",
         r"connection (was |is )?(refused|reset)",
@@ -101,7 +101,7 @@ _CLAIMS = {
             r"( (every|each) time)?",
         )
     ),
-    "a one-off story": (
+    "a one-off event": (
         r"(today|yesterday|this time|just now),? (i|we|the user|it)",
         r"(in|during) this (session|conversation|episode|chat)",
         r"the user (asked|wanted|told|said|was|were|complained|rejected|corrected|requested|preferred)",
@@ -118,7 +118,7 @@ _CLAIMS = {
         r"on (mon|tues|wednes|thurs|fri|satur|sun)day,? (the \w+|i|we|it) (\w+ed|was|were|had|sent|told|gave)",
     ),
 }
-_FIXABLE = frozenset({"a missing program", "a missing credential", "a passing failure"})
+_FIXABLE = frozenset({"a missing program", "a missing credential", "a temporary failure"})
 """Kinds that a skill may record together with a remedy."""
 _CONDITION = re.compile(r"\b(if|when|whenever|where|unless|in case|until|before)\b", re.IGNORECASE)
 _WHICH = re.compile(r"\b(that|which|who)( have| has| had| was| were| are| is| been| also| already)*\s*$", re.IGNORECASE)

@@ -82,12 +82,12 @@ let crashed = false;
 
 function enter(page) {
   if (tabs.length >= MOST_TABS) {
-    note('a page that opened in a new tab was closed: there are too many tabs');
+    note('a page in a new tab was closed: too many tabs are open');
     page.close().catch(() => {});
     return;
   }
   tabs.push(page);
-  if (tabs.length > 1) note('a page opened in a new tab, which is shown now; browser_back closes it');
+  if (tabs.length > 1) note('a page opened in a new tab and is shown now; browser_back closes it');
   page.on('dialog', (dialog) => {
     note(`the page said (${dialog.type()}, accepted): ${dialog.message()}`);
     dialog.accept().catch(() => {});
@@ -130,7 +130,7 @@ function element(ref) {
 async function found(ref) {
   const target = element(ref);
   if (!(await within(options.act_ms, target.count().catch(() => 0))))
-    throw new Error(`no element ${ref} on the page as it is now; take the ref from a new snapshot`);
+    throw new Error(`no element ${ref} on the current page; take the ref from a new snapshot`);
   return target;
 }
 
@@ -194,7 +194,7 @@ async function look() {
 
 function explained(error) {
   const text = String(error?.message ?? error);
-  if (/net::ERR_ABORTED|Download is starting/.test(text)) return 'the address gives no page: a download, or it went elsewhere';
+  if (/net::ERR_ABORTED|Download is starting/.test(text)) return 'the address does not lead to a page (perhaps to a download)';
   if (/net::ERR_NAME_NOT_RESOLVED/.test(text)) return 'no such host';
   if (/net::ERR_CONNECTION_REFUSED/.test(text)) return 'nothing answers at this address';
   const lines = text.replace(/\x1b\[[0-9;]*m/g, '').split('\n');

@@ -106,7 +106,7 @@ class BrowserSession:
     async def _start(self, sandbox: Sandbox, config: SandboxConfig, site: "Site") -> Process:
         installed = find_installed()
         if not isinstance(installed, Installed):
-            raise ToolError(f"there is no browser on this machine: {installed}")
+            raise ToolError(f"no browser is available on this machine: {installed}")
         await sandbox.provide(_SCRIPT, Path(__file__).with_name("page.mjs").read_bytes())
         # The machine's own user may be reached from a page only where the sandbox is none: there Chromium has its own.
         protected = config.backend == "local" and os.geteuid() != 0

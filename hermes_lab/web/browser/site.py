@@ -64,20 +64,20 @@ class Site:
         if host in _OWN_HOSTS or host.endswith(".localhost") or self._network:
             return Reply(passed=True)
         if self._web is None:
-            return _message(403, "No network", "The sandbox has no network, and web.provider is none.")
+            return _message(403, "No network", "The sandbox has no network access, and web.provider is none.")
         if method not in ("GET", "HEAD", "POST"):
             return _message(405, "Method not allowed", method)
         if isinstance(self._web, Corpus):
             page = self._web.page(url)
             if page is None and not self._web.has_host(host):
                 what = "the task's web" if self._own else "the pages of web.corpus"
-                return _message(403, "No such site", f"{host} is no site of {what}, and there is no network.")
-            return _of_page(page) if page else _message(404, "Not found", f"There is no page {url}")
+                return _message(403, "No such site", f"{host} is not a site of {what}, and there is no network access.")
+            return _of_page(page) if page else _message(404, "Not found", f"There is no page at {url}")
         return await self._extracted(self._web, url)
 
     async def _search(self, query: str) -> Reply:
         if self._web is None:
-            return _message(404, "No search", "There is no search here: web.provider is none.")
+            return _message(404, "No search", "Search is not available here: web.provider is none.")
         try:
             hits = await self._web.search(query, _RESULTS) if query.strip() else []
         except ToolError as error:

@@ -48,7 +48,7 @@ async def test_a_chosen_personality_holds_from_the_next_session(
         first = sent(server)
         assert "You work for Ann.\nTime zone: Europe/Berlin. This session began on " in first
         assert "- language: English" in first
-        assert "How to speak" not in first
+        assert "Personality:" not in first
         capsys.readouterr()
         await talk.one("/personality")
         shown = capsys.readouterr().err
@@ -56,7 +56,7 @@ async def test_a_chosen_personality_holds_from_the_next_session(
         assert "concise" in shown
         await talk.one("/new")
         await talk.one("hi")
-        assert "How to speak:\nExplain step by step" in sent(server)
+        assert "Personality:\nExplain step by step" in sent(server)
         capsys.readouterr()
         await talk.one("/personality")
         assert "personality: teacher\n" in capsys.readouterr().err

@@ -251,7 +251,7 @@ async def test_nobody_is_asked_or_written_to_who_cannot_see_it(start: Start, htt
     async with start(http):
         assert "nobody can be asked" in text_of(await http.ask(PATH, said(call("clarify", question="Which?"))))
         sent = text_of(await http.ask(PATH, said(call("send_message", text="Psst"))))
-        assert "takes your answer alone" in sent
+        assert "only takes your final answer" in sent
 
 
 async def test_a_client_that_goes_back_does_not_see_what_it_took_back(start: Start, http: Http) -> None:

@@ -126,7 +126,7 @@ def test_what_other_programs_accept_is_kept(tmp_path: Path, head: str, name: str
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("no frontmatter", "begins with no frontmatter"),
+        ("no frontmatter", "must begin with frontmatter"),
         ("---\nname: x\ndescription: y\n---\n", "has no body"),
         ("---\nname: x\n---\n\nBody.", "description"),
         ("---\nname: [\n---\n\nBody.", "not YAML"),

@@ -97,7 +97,7 @@ async def test_arguments_are_checked_before_the_call(server: Given) -> None:
         ]
         for arguments, why in wrong:
             answer, result = await called(toolbox, "s__t", **arguments)
-            assert answer == {"error": f"bad arguments for s__t: {why}"}
+            assert answer == {"error": f"invalid arguments for s__t: {why}"}
             assert not result.executed
         # An optional argument that is null was left out; one may have any name.
         assert (await called(toolbox, "s__t", n=1, to=None, ctx="x"))[0] == {"content": '{"n": 1, "ctx": "x"}'}
@@ -124,7 +124,7 @@ async def test_a_call_in_a_server_that_has_ended_fails_and_the_next_starts_it_ag
     async with toolbox_of(config) as (toolbox, _, _):
         assert (await called(toolbox, "s__count"))[0] == {"content": "1"}
         answer, result = await called(toolbox, "s__leave")
-        assert "the connection was lost; it said: leaving; the next call starts it again" in answer["error"]
+        assert "the connection was lost; it said: leaving; the next call restarts it" in answer["error"]
         assert not result.ok
         assert (await called(toolbox, "s__count"))[0] == {"content": "1"}
 

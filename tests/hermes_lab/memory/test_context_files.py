@@ -37,7 +37,7 @@ def test_of_a_long_file_the_middle_is_cut_and_this_is_said(tmp_path: Path) -> No
     (tmp_path / "AGENTS.md").write_text("first\n" + "word " * 10_000 + "\nlast")
     block = context_block(files_in(tmp_path))
     assert len(block) < MAX_CHARS + 100
-    assert "characters of the middle are left out]" in block
+    assert "characters in the middle are left out]" in block
     assert "first" in block
     assert "last" in block
 

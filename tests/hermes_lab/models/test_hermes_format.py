@@ -93,7 +93,7 @@ def test_a_cut_off_call_is_an_error_that_keeps_its_text() -> None:
         ('{"name": "a", "arguments": [1]}', "arguments must be a JSON object, not an array"),
         ('{"name": "a", "arguments": "no json"}', "not JSON"),
         ('{"name": "a", "arguments": {"x": NaN}}', "NaN is not JSON"),
-        ('{"name": "a", "arguments": {"x": "\\ud800"}}', "cannot carry"),
+        ('{"name": "a", "arguments": {"x": "\\ud800"}}', "cannot represent"),
         ('{"name": "a", "arguments": {}}}', "text between"),
         ('{"name": "a", "arguments": ' + '{"x":' * 50_000, "nested too deeply"),
     ],

@@ -94,9 +94,9 @@ def test_texts_of_the_families(name: str, text: str, calls: list[tuple[str, dict
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("mistral", "[TOOL_CALLS]", "begin with NAME"),
+        ("mistral", "[TOOL_CALLS]", "start with NAME"),
         ("mistral", "[TOOL_CALLS]f[ARGS]", "not JSON"),
-        ("mistral", "[TOOL_CALLS][]", "holds no call"),
+        ("mistral", "[TOOL_CALLS][]", "contains no call"),
         ("mistral", '[TOOL_CALLS][{"name": "f", "arg', "not JSON"),
         ("mistral", '[TOOL_CALLS]f{"x": 1}, "y": 2}', "text after"),
         ("llama", "<|python_tag|>brave_search.call(query='x')", "not JSON"),
@@ -105,22 +105,22 @@ def test_texts_of_the_families(name: str, text: str, calls: list[tuple[str, dict
         ("llama", '{"name": "f", "parameters": [1]}', "JSON object"),
         ("llama", '{"name": "f", "parameters": {}}}', "text after"),
         ("llama", '{"name": "f", "parameters": {"x": "12', "Unterminated"),
-        ("deepseek_v3", "<｜tool▁calls▁begin｜>f({})<｜tool▁calls▁end｜>", "holds none"),
-        ("deepseek_v3", "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>", "must begin with"),
+        ("deepseek_v3", "<｜tool▁calls▁begin｜>f({})<｜tool▁calls▁end｜>", "contains no call"),
+        ("deepseek_v3", "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>", "must start with"),
         ("deepseek_v3_1", "<｜tool▁call▁begin｜>f<｜tool▁sep｜>[1]<｜tool▁call▁end｜>", "JSON object, not an array"),
         ("deepseek_v3_1", "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{}}<｜tool▁call▁end｜>", "text between"),
         ("deepseek_v3_1", "<｜tool▁call▁begin｜>f<｜tool▁sep｜>", "not JSON"),
         ("kimi_k2", "<|tool_call_begin|>f<|tool_call_argument_begin|>{}<|tool_call_end|>", "functions.NAME:INDEX"),
         ("glm45", "<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>\n", "does not end"),
-        ("glm45", "<tool_call>f\n<arg_key>x</arg_key>\n</tool_call>", "broken"),
+        ("glm45", "<tool_call>f\n<arg_key>x</arg_key>\n</tool_call>", "malformed"),
         ("glm45", "<tool_call>f", "missing"),
-        ("qwen3_coder", "<tool_call>\n</tool_call>", "must begin with <function=NAME>"),
+        ("qwen3_coder", "<tool_call>\n</tool_call>", "must start with <function=NAME>"),
         ("qwen3_coder", "<function=f>\n<parameter=x>\n1\n</parameter>\n</function>", "does not end"),
         ("qwen3_coder", "<function=f></function>", "missing"),
         (
             "qwen3_coder",
             "<function=f>" + "<parameter=x>1</parameter>" * 2 + "</function></tool_call>",
-            "'x' stands twice",
+            "'x' occurs twice",
         ),
     ],
 )
@@ -184,7 +184,7 @@ def test_a_call_inside_a_string_of_a_broken_call_is_not_run(name: str, inner: st
 )
 def test_text_with_two_readings_is_run_in_neither(name: str, text: str) -> None:
     content, _, (call,) = parsers.get(name)(text)
-    assert "holds another tool call" in call.error
+    assert "contains another tool call" in call.error
     assert content == "after"
 
 

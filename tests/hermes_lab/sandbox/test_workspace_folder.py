@@ -83,9 +83,9 @@ def test_links_are_followed_neither_to_read_nor_to_write(root: Path, path: str) 
 
 def test_a_fifo_does_not_hang(root: Path) -> None:
     os.mkfifo(root / "fifo")
-    with pytest.raises(ToolError, match="no regular file"):
+    with pytest.raises(ToolError, match="not a regular file"):
         WorkspaceFolder(root).read("fifo", 100)
-    with pytest.raises(ToolError, match="no regular file"):
+    with pytest.raises(ToolError, match="not a regular file"):
         WorkspaceFolder(root).write("fifo", b"new")
 
 

@@ -74,9 +74,9 @@ async def test_a_call_begins_in_the_workspace_and_leaves_the_agents_shell_as_it_
     [
         ("row = {}\nreturn row['price']", "KeyError: 'price' (do_it.py, line 5: return row['price'])"),
         ("sys.exit('no more')", "SystemExit: no more (do_it.py, line 4: sys.exit('no more'))"),
-        ("return {1, 2}", "do_it returned what is no JSON: Object of type set is not JSON serializable"),
-        ("return float('nan')", "do_it returned what is no JSON"),
-        ("return 'x' * 10_000", "the answer is 10014 characters long, more than 4800: return less"),
+        ("return {1, 2}", "do_it returned a value that is not JSON: Object of type set is not JSON serializable"),
+        ("return float('nan')", "do_it returned a value that is not JSON"),
+        ("return 'x' * 10_000", "the result has 10014 characters, more than the limit of 4800: return less"),
         ("import nopandas", "ModuleNotFoundError: No module named 'nopandas' (do_it.py, line 4: import nopandas)"),
         ("os.kill(os.getpid(), 9)", "do_it ended without a result, exit code 137"),
         ("os._exit(0)", "do_it ended without a result, exit code 0"),
@@ -96,7 +96,7 @@ async def test_a_call_that_does_not_end_is_killed(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize("arguments", [{}, {"n": "many"}, {"n": 1, "m": 2}, {"n": None}])
 async def test_arguments_are_checked_like_any_tools(arguments: dict[str, Any], sandbox: Sandbox) -> None:
     answer = await answer_of(sandbox, "return n", "n: int", **arguments)
-    assert answer["error"].startswith("bad arguments for do_it: ")
+    assert answer["error"].startswith("invalid arguments for do_it: ")
 
 
 def test_the_schema_is_read_without_running_the_source() -> None:
@@ -131,18 +131,18 @@ def test_a_name_that_no_skill_or_module_can_have_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("def other(): pass", "defines no function do_it"),
-        ("class A:\n def do_it(self): pass", "defines no function do_it"),
+        ("def other(): pass", "must define the function do_it"),
+        ("class A:\n def do_it(self): pass", "must define the function do_it"),
         ("async def do_it():\n 'x'", "not `async def`"),
         ("def do_it(:", "line 1"),
         ("def do_it(): pass", "no docstring"),
         ("def do_it(a):\n 'x'", "argument a has no type"),
-        ("def do_it(a: Path):\n 'x'", "the type of argument a, Path, is not made of"),
-        ("def do_it(a: list[int, str]):\n 'x'", "the type of argument a"),
+        ("def do_it(a: Path):\n 'x'", "argument a has the unsupported type Path; use"),
+        ("def do_it(a: list[int, str]):\n 'x'", "argument a has the unsupported type"),
         ("def do_it(*a: int):\n 'x'", "name every argument"),
-        ("def do_it(json: str):\n 'x'", "may not be called 'json'"),
-        ("def do_it(_a: str):\n 'x'", "may not be called '_a'"),
-        ("def do_it(a: str = f()):\n 'x'", "default of argument a is no literal"),
+        ("def do_it(json: str):\n 'x'", "cannot be named 'json'"),
+        ("def do_it(_a: str):\n 'x'", "cannot be named '_a'"),
+        ("def do_it(a: str = f()):\n 'x'", "default of argument a is not a literal"),
         ("\0", "null"),
     ],
 )
@@ -191,7 +191,7 @@ async def test_one_that_is_written_in_the_session_can_be_called_at_once_but_not_
     limited = await toolbox.allow(("skill_view",)).run(call)
     assert not limited.executed
     again = Toolbox(("skills",), given).allow(("skill_view",))
-    assert "may not be used now" in (await again.run(call)).content
+    assert "is not allowed now" in (await again.run(call)).content
     given.skills.manage(
         SkillEdit("patch", "do-it", path="scripts/do_it.py", old_string="return 1", new_string="return 2")
     )

@@ -204,19 +204,24 @@ async def test_a_compiled_skill_can_be_compiled_anew_and_another_skill_is_not_to
     by_hand = skill_format.parse(skill_format.render("generate-csv-report", "By hand", "Do it."))
     third = Episode(sandbox, Library([by_hand]), compiling(HEALED), answering("Done."))
     (refused,) = await third.run()
-    assert "there is a skill 'generate-csv-report' already" in refused.content
+    assert "a skill 'generate-csv-report' already exists" in refused.content
     assert not third.session.writes
 
 
 @pytest.mark.parametrize(
     ("code", "tests", "name", "why"),
     [
-        (HEALED, TESTS, "terminal", "there is a tool 'terminal' already"),
-        (HEALED, TESTS, "Report", "is not 1-64 lowercase letters"),
-        (HEALED, "from generate_csv_report import generate_csv_report", "generate_csv_report", "they assert nothing"),
-        (HEALED, "assert True", "generate_csv_report", "they assert nothing"),
-        (HEALED, "assert (", "generate_csv_report", "tests: no valid Python"),
-        ("x = 1", TESTS, "generate_csv_report", "defines no function generate_csv_report"),
+        (HEALED, TESTS, "terminal", "a tool 'terminal' already exists"),
+        (HEALED, TESTS, "Report", "must be 1-64 lowercase letters"),
+        (
+            HEALED,
+            "from generate_csv_report import generate_csv_report",
+            "generate_csv_report",
+            "must contain an assertion",
+        ),
+        (HEALED, "assert True", "generate_csv_report", "must contain an assertion"),
+        (HEALED, "assert (", "generate_csv_report", "tests: not valid Python"),
+        ("x = 1", TESTS, "generate_csv_report", "must define the function generate_csv_report"),
         ("#" * 100_001, TESTS, "generate_csv_report", "longer than 100000 characters"),
         ("\ud800" + HEALED, TESTS, "generate_csv_report", "code: "),
     ],
@@ -231,8 +236,8 @@ async def test_a_draft_that_cannot_be_a_tool_is_never_run(
 
 
 BREAKOUTS = {
-    "the network": ("import socket\n", "socket reaches for the network"),
-    "a hidden import": ("net = __import__('sock' + 'et')\n", "socket reaches for the network"),
+    "the network": ("import socket\n", "socket uses the network"),
+    "a hidden import": ("net = __import__('sock' + 'et')\n", "socket uses the network"),
     "a host secret": ("import os\nkeys = open('/etc' + '/shadow').read()\n", "reads secrets: /etc/shadow"),
     "a fork bomb": ("import os\nwhile True: os.fork()\n", "os.fork forks processes"),
     "writing outside": ("open('/usr/bin/ls', 'w').write('')\n", "writes outside /app/data: /usr/bin/ls"),
@@ -284,7 +289,7 @@ async def test_a_name_is_given_up_after_its_tries(sandbox: Sandbox) -> None:
     told = [json.loads(result.content)["error"] for result in results]
     assert [f"{left} of 3" in text for left, text in zip((3, 2, 1), told, strict=False)] == [True] * 3
     assert "without it" in told[3]
-    assert "given up after 4 tries" in told[4]
+    assert "failed 4 times and cannot be tried again" in told[4]
 
 
 def renamed(number: int, code: str = IMPORTED) -> Message:
@@ -303,7 +308,7 @@ async def test_a_new_name_does_not_begin_anew(sandbox: Sandbox, caplog: pytest.L
     results = await Episode(sandbox, Library(), *drafts, renamed(99, HEALED), answering("I could not.")).run()
     assert runs(caplog) == 12
     assert "; do the task without it" in results[11].content
-    assert all("12 drafts have failed; no more are taken" in result.content for result in results[12:])
+    assert all("12 drafts have failed, and no more are accepted" in result.content for result in results[12:])
     assert caplog.messages.count(LOG[0]) == 1
 
 
@@ -333,7 +338,7 @@ async def test_a_module_that_is_missing_twice_however_it_is_imported_ends_the_na
     assert [missing in text for text in told] == [True, True, False, False, True, False, False]
     assert "3 of 3" in told[0]
     assert "do the task without it" in told[1]
-    assert "given up after 2 tries" in told[2]
+    assert "failed 2 times and cannot be tried again" in told[2]
     assert results[6].ok
     assert runs(caplog) == 4
 

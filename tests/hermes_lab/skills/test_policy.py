@@ -130,7 +130,7 @@ def session(*skills: Skill) -> SkillSession:
 )
 def test_a_refused_write_changes_nothing_and_says_which_sentence(edit: SkillEdit) -> None:
     s = session(CLEANING)
-    with pytest.raises(ToolError, match=r"not saved, since it records .*: '"):
+    with pytest.raises(ToolError, match=r"not saved: it records .*: '"):
         s.manage(edit)
     assert (s.writes, s.library.snapshot) == ([], Library([CLEANING]).snapshot)
 

@@ -30,8 +30,8 @@ READABLE = {
     head("platforms: [linux, macos]\ntags: [a, b]"): "line 4: fields outside the standard: platforms, tags",
     head("argument-hint: [file] [format]"): "line 4: argument-hint: not valid YAML, read as text",
     head("globs: *.ts"): "line 4: globs: not valid YAML",
-    head("created: 2026-02-31"): "line 4: created: a date or number that does not exist, read as text",
-    head("metadata: some text"): "line 4: metadata: no `name: value` pairs",
+    head("created: 2026-02-31"): "line 4: created: not a valid date or number, read as text",
+    head("metadata: some text"): "line 4: metadata: not `name: value` pairs",
     "---\nname: tidy\ndescription: Tidies when: asked\n---\n\nDo it.\n": "line 3: description: not valid YAML",
     "---\nname: tidy\ndescription: Tidies: a\n  and then: b\n---\n\nDo it.\n": "line 3: description: not valid YAML",
     "---\nname: Tidy Up\ndescription: Tidies.\n---\n\nDo it.\n": "line 2: name: 'Tidy Up' is used as tidy",
@@ -79,13 +79,13 @@ def test_what_was_read_is_written_in_plain_yaml_and_in_a_store_as_it_was(text: s
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("Do it.\n", "begins with no frontmatter"),
+        ("Do it.\n", "must begin with frontmatter"),
         ("---\nname: tidy\ndescription: x\n\nDo it.\n", "no closing ---"),
         ("---\nname: tidy\n---\n\nDo it.\n", "line 1: no description"),
         ("---\nname: tidy\ndescription:\n---\n\nDo it.\n", "line 3: no description"),
-        ("---\nname: tidy\n: [\n---\n\nDo it.\n", "line 3: the frontmatter is not YAML"),
-        ("---\n- name\n---\n\nDo it.\n", "is no mapping"),
-        ("---\n" + "[" * 50_000 + "\n---\n\nDo it.\n", "nested too deep"),
+        ("---\nname: tidy\n: [\n---\n\nDo it.\n", "line 3: the frontmatter is not valid YAML"),
+        ("---\n- name\n---\n\nDo it.\n", "is not a mapping"),
+        ("---\n" + "[" * 50_000 + "\n---\n\nDo it.\n", "nested too deeply"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_line(text: str, why: str, tmp_path: Path) -> None:

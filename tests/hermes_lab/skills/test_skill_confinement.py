@@ -84,7 +84,7 @@ def test_a_library_made_by_hand_is_not_saved_outside_either(path: str, tmp_path:
 def test_two_paths_that_are_one_on_some_disks_are_refused(first: str) -> None:
     library = Library([skill("a", {first: b""})])
     second = "references/note.md" if first != "references/note.md" else "references/note.md/y"
-    with pytest.raises(ToolError, match="there is"):
+    with pytest.raises(ToolError, match="conflicts with"):
         apply(library, SkillEdit("write_file", "a", path=second, content="x"), origin="review", episode="", model="")
 
 

@@ -49,7 +49,7 @@ def test_the_new_text_of_a_live_skill_is_a_proposal_and_later_edits_build_on_it(
 
 def test_a_refused_edit_of_a_live_skill_leaves_no_proposal(live: SkillStore) -> None:
     proposals = Proposals(live)
-    with pytest.raises(ToolError, match="exists; use action=patch"):
+    with pytest.raises(ToolError, match="already exists; use action=patch"):
         proposals.commit([create("known")], "review", **BY)
     with pytest.raises(ToolError, match="'known' cannot be deleted by a proposal"):
         proposals.commit([SkillEdit("delete", "known")], "review", **BY)

@@ -49,7 +49,7 @@ async def test_the_skill_stands_before_what_is_asked(sandbox: Sandbox) -> None:
     assert message.endswith("Sum them.\n</skill>\n\nfor\nMay")
     assert "hermes-" not in message
     assert s.loaded == ["fleet-totals"]
-    assert (await expand("/test", s, sandbox, CONFIG)).endswith("Do what the skill is for.")
+    assert (await expand("/test", s, sandbox, CONFIG)).endswith("Do what the skill describes.")
 
 
 @pytest.mark.anyio
@@ -86,18 +86,22 @@ async def test_a_person_is_told_what_became_of_the_name(prompt: str, loaded: str
 @pytest.mark.parametrize(
     ("body", "arguments", "message"),
     [
-        ("Fix $ARGUMENTS now.", "12 high", "Fix 12 high now.\n| Do what the skill is for."),
-        ("Fix $ARGUMENTS.", "", "Fix .\n| Do what the skill is for."),
+        ("Fix $ARGUMENTS now.", "12 high", "Fix 12 high now.\n| Do what the skill describes."),
+        ("Fix $ARGUMENTS.", "", "Fix .\n| Do what the skill describes."),
         ("Fix it.", "12", "Fix it.\n| 12"),
-        ("From $1 to $2.", "a 'b c'", "From a to b c.\n| Do what the skill is for."),
-        ("From $0 to $1.", "a b", "From a to b.\n| Do what the skill is for."),
-        ("From $ARGUMENTS[0] to $ARGUMENTS[1].", "a b", "From a to b.\n| Do what the skill is for."),
-        ("From $1 to $2.", "a", "From a to $2.\n| Do what the skill is for."),
-        ("From $1.", "it's", "From it's.\n| Do what the skill is for."),
+        ("From $1 to $2.", "a 'b c'", "From a to b c.\n| Do what the skill describes."),
+        ("From $0 to $1.", "a b", "From a to b.\n| Do what the skill describes."),
+        ("From $ARGUMENTS[0] to $ARGUMENTS[1].", "a b", "From a to b.\n| Do what the skill describes."),
+        ("From $1 to $2.", "a", "From a to $2.\n| Do what the skill describes."),
+        ("From $1.", "it's", "From it's.\n| Do what the skill describes."),
         ("It costs $1.50, $1,000 or $1M.", "a", "It costs $1.50, $1,000 or $1M.\n| a"),
-        ("```\nawk '{print $1}'\n```\nOf $1.", "a", "```\nawk '{print $1}'\n```\nOf a.\n| Do what the skill is for."),
-        ("Say $1.", "'$2 $ARGUMENTS'", "Say $2 $ARGUMENTS.\n| Do what the skill is for."),
-        ("Say $1.", "'!`echo x`'", "Say !`echo x`.\n| Do what the skill is for."),
+        (
+            "```\nawk '{print $1}'\n```\nOf $1.",
+            "a",
+            "```\nawk '{print $1}'\n```\nOf a.\n| Do what the skill describes.",
+        ),
+        ("Say $1.", "'$2 $ARGUMENTS'", "Say $2 $ARGUMENTS.\n| Do what the skill describes."),
+        ("Say $1.", "'!`echo x`'", "Say !`echo x`.\n| Do what the skill describes."),
         ("In ${CLAUDE_SKILL_DIR}.", "x", "In /app/skills/do.\n| x"),
     ],
 )

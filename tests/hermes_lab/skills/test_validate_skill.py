@@ -54,7 +54,7 @@ def test_a_file_that_is_named_but_not_there_is_a_warning() -> None:
     )
     assert len(problems) == 1
     assert problems[0].startswith("warning SKILL.md:")
-    assert problems[0].endswith("names references/table.md, which is not there")
+    assert problems[0].endswith("refers to references/table.md, which does not exist")
 
 
 @pytest.mark.parametrize("where", ["SKILL.md", "references/more.md"])
@@ -67,7 +67,7 @@ def test_a_text_that_gives_an_agent_orders_is_an_error(where: str) -> None:
 
 
 def test_a_compiled_skill_needs_its_function_and_its_tests() -> None:
-    assert said(skill(compiled="do_it")) == ["error SKILL.md: is compiled, but scripts/do_it.py is not there"]
+    assert said(skill(compiled="do_it")) == ["error SKILL.md: is compiled, but scripts/do_it.py is missing"]
     assert said(skill(compiled="do_it", do_it__py="")) == ["error SKILL.md: is compiled, but has no scripts/test_*.py"]
 
 

@@ -65,8 +65,8 @@ def test_a_loose_patch_leaves_every_other_line_as_it_is(before: list[str], after
 @pytest.mark.parametrize(
     ("text", "old", "new", "expected", "reading"),
     [
-        ("a = 1\nb\n", "a = 1  \nb", "a = 2\nb", "a = 2\nb\n", "trailing white space"),
-        ("a = 1 \t\nb\n", "a = 1\nb\n", "c\nb\n", "c\nb\n", "trailing white space"),
+        ("a = 1\nb\n", "a = 1  \nb", "a = 2\nb", "a = 2\nb\n", "trailing whitespace"),
+        ("a = 1 \t\nb\n", "a = 1\nb\n", "c\nb\n", "c\nb\n", "trailing whitespace"),
         (
             "if x:\n\tif y:\n\t\tz\n",
             "if y:\n    z",
@@ -76,11 +76,11 @@ def test_a_loose_patch_leaves_every_other_line_as_it_is(before: list[str], after
         ),
         ("    a\n    b\n", "  a\n  b\n", "  a\n    c\n  b\n", "    a\n      c\n    b\n", "indentation"),
         ("    a\n    b\nc\n", "a\nb\n", "", "c\n", "indentation"),
-        ("x  =  f(1,\t2)\ny\n", "x = f(1, 2)\ny", "x = f(1, 3)\ny", "x = f(1, 3)\ny\n", "white space"),
-        ("go(a,   b); stop\n", "(a, b);", "(c);", "go(c); stop\n", "white space"),
-        ("a\r\nb\r\nc\r\n", "a\nb\n", "a\nx\nb\n", "a\r\nx\r\nb\r\nc\r\n", "line ends"),
-        ("a(b\r\nc)d\r\n", "b\nc", "e\nf", "a(e\r\nf)d\r\n", "line ends"),
-        ("a\nb\n", "a\r\nb\r\n", "c\r\nb\r\n", "c\nb\n", "line ends"),
+        ("x  =  f(1,\t2)\ny\n", "x = f(1, 2)\ny", "x = f(1, 3)\ny", "x = f(1, 3)\ny\n", "whitespace"),
+        ("go(a,   b); stop\n", "(a, b);", "(c);", "go(c); stop\n", "whitespace"),
+        ("a\r\nb\r\nc\r\n", "a\nb\n", "a\nx\nb\n", "a\r\nx\r\nb\r\nc\r\n", "line endings"),
+        ("a(b\r\nc)d\r\n", "b\nc", "e\nf", "a(e\r\nf)d\r\n", "line endings"),
+        ("a\nb\n", "a\r\nb\r\n", "c\r\nb\r\n", "c\nb\n", "line endings"),
         ("say “hi” – 1\n", 'say "hi" - 1', 'say "hi" - 2', "say “hi” – 2\n", "quotes and dashes"),
         ("say 'hi' 1\n", "say ‘hi’ 1", "say ‘hi’ 2", "say 'hi' 2\n", "quotes and dashes"),
         ("  “a”\n  b\n", '"a"\nb', '"a"\nc', "  “a”\n  c\n", "quotes and dashes and indentation"),
@@ -120,7 +120,7 @@ def test_what_is_not_nearly_there_is_not_found(text: str, old: str) -> None:
     [
         ("x\ny\nx\n", "x", "occurs 2 times: lines 1, 3; "),
         ("aaa\n", "aa", "occurs 2 times: line 1; "),
-        ("  x\ny\n    x\n", " x ", r"occurs 2 times \(in the reading: indentation\): lines 1, 3; "),
+        ("  x\ny\n    x\n", " x ", r"occurs 2 times \(ignoring differences in indentation\): lines 1, 3; "),
         ("x\n" * 40, "x", "occurs more than 10 times: lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more; "),
     ],
 )

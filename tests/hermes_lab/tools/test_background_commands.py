@@ -117,7 +117,7 @@ async def test_commands_are_listed_in_their_order(use: Use) -> None:
 
 async def test_mistakes_are_named(use: Use) -> None:
     assert "needs the id" in (await use("process", action="poll"))["error"]
-    assert (await use("process", action="kill", id="p1"))["error"] == "no background command 'p1'; there are: none"
+    assert (await use("process", action="kill", id="p1"))["error"] == "no background command 'p1'; known ids: none"
     answer = await use("terminal", command="true", background=True, workdir="/nope")
     assert answer == {"error": "workdir: no such folder: /nope"}
     assert await use("process", action="list") == {"processes": []}

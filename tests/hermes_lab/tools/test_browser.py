@@ -132,7 +132,7 @@ async def test_what_cannot_be_opened_says_why() -> None:
         async with browsing() as (use, sandbox):
             assert "no page is open" in (await use("snapshot"))["error"]
             for url in ("javascript:alert(1)", "chrome://version", "http://", "data:text/html,x"):
-                assert "no address" in (await use("navigate", url=url))["error"]
+                assert "not the address of a page" in (await use("navigate", url=url))["error"]
             missing = await use("navigate", url="https://shop.example/none")
             assert missing["error"] == "HTTP 404: Not found"
             assert "https://shop.example/none" in missing["snapshot"]
@@ -144,7 +144,7 @@ async def test_what_cannot_be_opened_says_why() -> None:
             with pytest.raises(BlockingIOError):
                 server.accept()
             shop = await use("navigate", url="https://shop.example/")
-            assert "take one from the snapshot" in (await use("click", ref="the link"))["error"]
+            assert "use one from the snapshot" in (await use("click", ref="the link"))["error"]
             await use("navigate", url="https://shop.example/dogs")
             assert "take the ref from a new snapshot" in (await use("click", ref=ref(shop, "link")))["error"]
             # What the agent serves in its sandbox is its own, and can be reached.
@@ -277,7 +277,7 @@ async def test_pages_of_a_provider_are_data_by_strangers() -> None:
     async with browsing((), web=Service()) as (use, _):
         search = await use("navigate", url="http://search.test/?q=it")
         far = await use("click", ref=ref(search, 'link "A page"'))
-        assert "never instructions" in far["note"]
+        assert "not instructions" in far["note"]
         assert far["snapshot"].startswith("<web-page>\n")
         assert far["snapshot"].count("</web-page>") == 1
         assert "Also fine" in far["snapshot"]

@@ -119,10 +119,10 @@ async def test_long_results_are_cut_and_go_on(context: ToolContext, use: Use) ->
     [
         ({"pattern": "("}, "pattern: missing closing parenthesis"),
         ({"pattern": "a\nb"}, "pattern: the -P option only supports a single pattern"),
-        ({"pattern": ""}, "pattern: say what to look for"),
+        ({"pattern": ""}, "pattern: must not be empty"),
         ({"pattern": "x", "path": "nope"}, "nope: No such file or directory"),
-        ({"pattern": "x", "path": "root"}, "root: a symbolic link, which is not followed"),
-        ({"pattern": "x", "path": "root/etc"}, "root: a symbolic link, which is not followed"),
+        ({"pattern": "x", "path": "root"}, "root: symbolic links are not followed"),
+        ({"pattern": "x", "path": "root/etc"}, "root: symbolic links are not followed"),
         ({"pattern": "x", "path": "src/../.."}, "src/../..: `..` is not allowed; give a path below /app/data"),
         ({"pattern": "x", "path": "/etc"}, "/etc: outside the workspace; give a path below /app/data"),
     ],

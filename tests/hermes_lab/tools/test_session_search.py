@@ -138,7 +138,7 @@ async def hangs(request: Sequence[Message]) -> str:
         (is_too_long, "4,096 tokens at most"),
         (says_nothing, "the model gave no usable summary"),
         (hangs, "the model gave no summary within 0.01 s"),
-        (None, "no model writes summaries here"),
+        (None, "no model is available for summaries"),
     ],
 )
 def test_a_failed_summary_loses_no_hit(
@@ -172,9 +172,9 @@ def test_a_long_session_is_shown_in_part_and_long_messages_are_cut(search: Searc
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({}, "say what to look for"),
-        ({"query": " \n"}, "say what to look for"),
-        ({"session": "x"}, "say what to look for"),
+        ({}, "query: must not be empty"),
+        ({"query": " \n"}, "query: must not be empty"),
+        ({"session": "x"}, "query: must not be empty"),
         ({"place": 3}, "give the id of the session"),
         ({"session": "nothing", "place": 3}, "no session 'nothing'"),
         ({"session": "\ud800", "place": 3}, "no session"),
@@ -191,7 +191,7 @@ def test_a_call_that_makes_no_sense_is_told_why(search: Search, arguments: dict[
 
 def test_a_place_beyond_the_end_is_told(search: Search) -> None:
     (found,) = search(query="service 8080")["sessions"]
-    assert search(session=found["session"], place=99)["error"] == "place: the session's last message is 4"
+    assert search(session=found["session"], place=99)["error"] == "place: the last message of the session is 4"
 
 
 def test_where_nothing_is_stored_the_tool_says_so() -> None:
@@ -209,7 +209,7 @@ def test_malformed_queries_find_what_they_can(search: Search, query: str) -> Non
 @given(query=st.text(alphabet=st.characters(codec="utf-8") | st.sampled_from('"*()^:-+ ANDORT'), min_size=1))
 def test_no_query_fails(search: Search, query: str) -> None:
     answer = search(query=query)
-    assert "sessions" in answer or "say what to look for" in answer["error"]
+    assert "sessions" in answer or "query: must not be empty" in answer["error"]
 
 
 def test_a_search_leaves_the_sessions_as_they_are(store: SessionStore, search: Search) -> None:

@@ -84,7 +84,7 @@ async def test_a_path_that_is_not_there_gives_the_skill_and_says_which_files_the
 async def test_both_notes_stand_where_the_name_was_wrong_too(context: ToolContext, session: SkillSession) -> None:
     found = answer(await view(context, session, name="tea_room", path="references/x.md"))
     assert found["note"] == (
-        "there is no skill 'tea_room'; this is the nearest; "
+        "there is no skill 'tea_room'; this is the closest one; "
         "the skill has no file 'references/x.md'; this is the skill itself, and it has no other files"
     )
 

@@ -14,30 +14,31 @@ from hermes_lab.tools.registry import Tool, ToolContext, known_tools, tool
 from hermes_lab.tools.schema import InCompact, Profile, When, related
 from hermes_lab.tools.toolbox import Toolbox, known_toolsets
 
-# What adapters were trained with and recorded runs hold: these bytes never change.
+# What adapters are trained with and recorded runs hold: these bytes change only with `PROMPTS`.
 GOLDEN = (
     (
-        '{"type": "function", "function": {"name": "terminal", "description": "Run a bash command. Directory '
-        'and exported variables persist.", "parameters": {"additionalProperties": false, "properties": {"comm'
-        'and": {"type": "string"}, "timeout": {"type": "number", "description": "Seconds."}, "workdir": {"typ'
-        'e": "string"}}, "required": ["command"], "type": "object"}}}'
+        '{"type": "function", "function": {"name": "terminal", "description": "Run a bash command. Director'
+        'y and exported variables persist.", "parameters": {"additionalProperties": false, "properties": {"'
+        'command": {"type": "string"}, "timeout": {"type": "number", "description": "Seconds."}, "workdir":'
+        ' {"type": "string"}}, "required": ["command"], "type": "object"}}}'
     ),
     (
-        '{"type": "function", "function": {"name": "skill_view", "description": "Load a skill.", "parameters"'
-        ': {"additionalProperties": false, "properties": {"name": {"type": "string"}, "path": {"description":'
-        ' "One of its files, such as references/x.md.", "type": "string"}}, "required": ["name"], "type": "ob'
-        'ject"}}}'
+        '{"type": "function", "function": {"name": "skill_view", "description": "Load a skill.", "parameter'
+        's": {"additionalProperties": false, "properties": {"name": {"type": "string"}, "path": {"descripti'
+        'on": "One of its files, such as references/x.md.", "type": "string"}}, "required": ["name"], "type'
+        '": "object"}}}'
     ),
     (
-        '{"type": "function", "function": {"name": "skill_manage", "description": "Save what was learned as a'
-        ' skill. create: description and content. patch: old_string, new_string.", "parameters": {"additional'
-        'Properties": false, "properties": {"action": {"enum": ["create", "edit", "patch", "delete", "write_f'
-        'ile", "remove_file"], "type": "string"}, "name": {"description": "like-this", "type": "string"}, "de'
-        'scription": {"description": "When to use it.", "type": "string"}, "content": {"description": "Markdo'
-        'wn; with write_file, the file\'s.", "type": "string"}, "old_string": {"type": "string"}, "new_string"'
-        ': {"type": "string"}, "path": {"description": "With write_file, remove_file or patch, a file such as'
-        ' references/x.md.", "type": "string"}, "absorbed_into": {"description": "With delete, the skill that'
-        ' holds its content now.", "type": "string"}}, "required": ["action", "name"], "type": "object"}}}'
+        '{"type": "function", "function": {"name": "skill_manage", "description": "Save what you learned as'
+        ' a skill. create: description and content. patch: old_string, new_string.", "parameters": {"additi'
+        'onalProperties": false, "properties": {"action": {"enum": ["create", "edit", "patch", "delete", "w'
+        'rite_file", "remove_file"], "type": "string"}, "name": {"description": "like-this", "type": "strin'
+        'g"}, "description": {"description": "When to use it.", "type": "string"}, "content": {"description'
+        '": "Markdown; for write_file, the file\'s content.", "type": "string"}, "old_string": {"type": "str'
+        'ing"}, "new_string": {"type": "string"}, "path": {"description": "For write_file, remove_file or p'
+        'atch: a file such as references/x.md.", "type": "string"}, "absorbed_into": {"description": "For d'
+        'elete: the skill that has its content now.", "type": "string"}}, "required": ["action", "name"], "'
+        'type": "object"}}}'
     ),
 )
 
@@ -47,7 +48,7 @@ def schemas(*toolsets: str, profile: Profile = "compact") -> tuple[dict[str, Any
     return Toolbox(toolsets, ToolContext(open_sandbox(config), None, config), profile=profile).schemas
 
 
-def test_the_three_tools_that_adapters_are_trained_with_look_the_same_for_ever() -> None:
+def test_the_three_tools_that_adapters_are_trained_with_change_only_with_the_version_of_the_prompts() -> None:
     assert tuple(json.dumps(schema) for schema in schemas("terminal", "skill_view", "skill_manage")) == GOLDEN
 
 
@@ -60,12 +61,12 @@ PINNED = (
 )
 
 
-def test_no_schema_of_a_compact_prompt_ever_changes() -> None:
+def test_a_schema_of_a_compact_prompt_changes_only_with_the_version_of_the_prompts() -> None:
     known = known_tools()
     told = [known[name].beside(enabled, "compact").schema for name in PINNED for enabled in ((), PINNED)]
     text = "\n".join(map(json.dumps, told))
     assert hashlib.sha256(text.encode()).hexdigest() == (
-        "0f71e665784eccb6596b486b00d09685df2a91f98bef6a9053269d849cb95f26"
+        "5831ce7c63011150d386253fcb06af9eed30a7a1e4d50df830b45560d2d24e6d"
     )
 
 

@@ -167,18 +167,18 @@ async def test_toolsets_may_be_made_of_others_and_of_tools(context: ToolContext)
 
 
 REFUSING = {
-    "clarify": "decide alone",
-    "cronjob": "no jobs can be scheduled here",
-    "delegate_task": "no child agents",
-    "memory": "no notes",
+    "clarify": "decide yourself",
+    "cronjob": "jobs cannot be scheduled here",
+    "delegate_task": "child agents are not available",
+    "memory": "notes are not available",
     "send_message": "no chat to send to",
     "session_search": "no sessions",
-    "skill_compile": "no skill library",
-    "skill_manage": "no skill library",
-    "skill_view": "no skill library",
-    "skills_list": "no skill library",
-    "web_extract": "no web",
-    "web_search": "no web",
+    "skill_compile": "skills are not available",
+    "skill_manage": "skills are not available",
+    "skill_view": "skills are not available",
+    "skills_list": "skills are not available",
+    "web_extract": "the web is not available",
+    "web_search": "the web is not available",
 }
 """The tools that need more than a sandbox, and what they say where it is not there."""
 EXAMPLES: dict[str, dict[str, Any]] = {
@@ -286,7 +286,7 @@ async def test_null_for_an_optional_argument_is_its_default(
     assert await run(toolbox, "note", text="hi", times=None, tags=None) == {"noted": "hi"}
     assert calls == [("hi", 1, None)]
     assert "text" in (await run(toolbox, "note", text=None))["error"]
-    assert "no such argument" in (await run(toolbox, "note", text="hi", other=None))["error"]
+    assert "unknown argument" in (await run(toolbox, "note", text="hi", other=None))["error"]
 
 
 async def test_words_of_the_schema_among_the_arguments_are_dropped(context: ToolContext, calls: list[Any]) -> None:
@@ -294,7 +294,7 @@ async def test_words_of_the_schema_among_the_arguments_are_dropped(context: Tool
     noise = {"required": ["text"], "additionalProperties": False, "type": "object"}
     assert await run(toolbox, "note", text="hi", **noise) == {"noted": "hi"}
     assert calls == [("hi", 1, None)]
-    assert "no such argument" in (await run(toolbox, "note", text="hi", properties={}))["error"]
+    assert "unknown argument" in (await run(toolbox, "note", text="hi", properties={}))["error"]
 
 
 async def test_numbers_and_truths_may_be_written_as_text(context: ToolContext) -> None:
@@ -342,9 +342,9 @@ async def test_a_taken_name_is_refused(calls: list[Any], tmp_path: Path) -> None
 
 async def test_an_unknown_tool_is_answered_with_the_known_ones(context: ToolContext) -> None:
     answer = await run(Toolbox(("terminal",), context), "shell", command="ls")
-    assert answer == {"error": "unknown tool 'shell'; the tools are: terminal"}
+    assert answer == {"error": "unknown tool 'shell'; available: terminal"}
     answer = await run(Toolbox(("shell",), context), "terminl", command="ls")
-    assert answer == {"error": "unknown tool 'terminl' (did you mean terminal?); the tools are: terminal, process"}
+    assert answer == {"error": "unknown tool 'terminl' (did you mean terminal?); available: terminal, process"}
 
 
 async def test_an_unreadable_call_is_answered_and_not_executed(context: ToolContext, calls: list[Any]) -> None:
@@ -360,7 +360,7 @@ async def test_an_unreadable_call_is_answered_and_not_executed(context: ToolCont
         ({}, "text: Field required"),
         ({"text": 3}, "text: Input should be a valid string"),
         ({"text": "a", "times": "many"}, "times: Input should be a valid integer"),
-        ({"text": "a", "loud": True}, "loud: no such argument"),
+        ({"text": "a", "loud": True}, "loud: unknown argument"),
         ({"text": "a", "tags": ["b", 1]}, "tags.1: Input should be a valid string"),
     ],
 )
@@ -368,7 +368,7 @@ async def test_wrong_arguments_are_named_and_not_executed(
     context: ToolContext, calls: list[Any], arguments: dict[str, Any], complaint: str
 ) -> None:
     answer = await run(Toolbox(("plugin",), context), "note", **arguments)
-    assert answer["error"].startswith("bad arguments for note: ")
+    assert answer["error"].startswith("invalid arguments for note: ")
     assert complaint in answer["error"]
     assert calls == []
 
@@ -435,7 +435,7 @@ async def test_a_limited_view_shows_all_tools_and_runs_the_allowed(context: Tool
     limited = toolbox.allow({"note"})
     assert limited.schemas == toolbox.schemas
     assert await run(limited, "note", text="hi") == {"noted": "hi"}
-    assert await run(limited, "terminal", command="ls") == {"error": "terminal may not be used now; use: note"}
+    assert await run(limited, "terminal", command="ls") == {"error": "terminal is not allowed now; use: note"}
     assert "output" in await run(toolbox, "terminal", command="ls")
 
 

@@ -45,7 +45,7 @@ async def test_terminal_has_the_configured_timeout(context: ToolContext) -> None
 
 @pytest.mark.parametrize("timeout", [0, -1])
 async def test_terminal_refuses_a_timeout_that_is_none(toolbox: Toolbox, timeout: float) -> None:
-    assert "above 0" in (await run(toolbox, "terminal", command="true", timeout=timeout))["error"]
+    assert "greater than 0" in (await run(toolbox, "terminal", command="true", timeout=timeout))["error"]
 
 
 async def test_what_was_written_is_read_with_line_numbers(toolbox: Toolbox) -> None:
@@ -90,10 +90,10 @@ async def test_lines_are_what_other_tools_count_as_lines(
 async def test_a_file_that_cannot_be_shown_says_why(toolbox: Toolbox) -> None:
     await run(toolbox, "write_file", path="a/data.bin", content="GIF\0" * 10)
     assert await run(toolbox, "read_file", path="a/data.bin") == {
-        "error": "a/data.bin: a binary file of 40 bytes, no text"
+        "error": "a/data.bin: a binary file (40 bytes), not text"
     }
     await run(toolbox, "write_file", path="f", content="1\n2\n")
-    assert "it has 2 lines" in (await run(toolbox, "read_file", path="f", offset=3))["error"]
+    assert "the file has 2 lines" in (await run(toolbox, "read_file", path="f", offset=3))["error"]
     assert "outside the workspace" in (await run(toolbox, "read_file", path="/etc/passwd"))["error"]
 
 
@@ -168,8 +168,8 @@ async def test_todo_writes_merges_and_reads(toolbox: Toolbox) -> None:
     ("todos", "complaint"),
     [
         ([{"id": "1"}], "'1' has no content"),
-        ([{"id": "1", "content": "a"}, {"id": "1", "content": "b"}], "'1' stands there twice"),
-        ([{"id": "1", "content": "a", "status": "done"}], "bad arguments for todo: todos.0.status"),
+        ([{"id": "1", "content": "a"}, {"id": "1", "content": "b"}], "'1' occurs twice"),
+        ([{"id": "1", "content": "a", "status": "done"}], "invalid arguments for todo: todos.0.status"),
         ([{"id": "1", "content": "a"}] * 101, "at most 100 items"),
     ],
 )
@@ -220,7 +220,7 @@ async def test_clarify_asks_the_person_who_is_there(context: ToolContext) -> Non
 
 
 async def test_where_nobody_can_be_asked_the_agent_is_told_to_go_on(toolbox: Toolbox) -> None:
-    assert "decide alone" in (await run(toolbox, "clarify", question="Which?"))["error"]
+    assert "decide yourself" in (await run(toolbox, "clarify", question="Which?"))["error"]
 
 
 async def test_skills_are_created_patched_and_viewed(context: ToolContext) -> None:
@@ -237,5 +237,5 @@ async def test_skills_are_created_patched_and_viewed(context: ToolContext) -> No
 
 
 async def test_without_a_library_skill_tools_say_so(toolbox: Toolbox) -> None:
-    assert await run(toolbox, "skill_view", name="any") == {"error": "there is no skill library here"}
-    assert "no skill library" in (await run(toolbox, "skill_manage", action="create", name="any"))["error"]
+    assert await run(toolbox, "skill_view", name="any") == {"error": "skills are not available here"}
+    assert "skills are not available" in (await run(toolbox, "skill_manage", action="create", name="any"))["error"]

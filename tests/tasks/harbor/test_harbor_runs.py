@@ -43,9 +43,9 @@ def test_the_agent_is_root_in_the_tasks_own_directory_and_sees_no_test(tmp_path:
         assert (episode.status, episode.score, episode.success) == ("ok", 1.0, True)
         assert episode.trajectory is not None
         system = episode.trajectory.messages[0].content
-        assert f"Your working folder is {workdir};" in system
-        assert "You are root, and what you change elsewhere counts too." in system
-        assert "outlives it" not in system
+        assert f"Your working directory is {workdir};" in system
+        assert "You are root; changes elsewhere on the system count too." in system
+        assert "are kept" not in system
         looked, _, _, searched, read = _said(episode)
         assert looked.startswith('{"output": "' + workdir + "\\n0\\n")
         for path in ("/tests", "/logs", "/app/skills"):

@@ -43,7 +43,7 @@ def profile(rows: list[list[str]]) -> tuple[list[tuple[str, ...]], list[str]]:
     twice = sum(count - 1 for count in Counter(map(tuple, body)).values())
     remarks = [f"{len(body)} rows, {len(names)} columns, {twice} duplicate rows"]
     if odd:
-        remarks.append(f"{len(odd)} rows have not {len(names)} cells: row {', '.join(map(str, odd[:10]))}")
+        remarks.append(f"{len(odd)} rows do not have {len(names)} cells: row {', '.join(map(str, odd[:10]))}")
     return lines, remarks
 
 
