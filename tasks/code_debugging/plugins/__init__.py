@@ -95,7 +95,7 @@ class Plugins(DataFamily[SiteConfig, Draft]):
         fit = entries == list(wanted.entries) and constants == wanted.constants
         return (
             *mended.criteria,
-            share("function", right, f"calls of {defect.function}() in {plugin.path} come out wrong"),
+            share("function", right, f"calls of {defect.function}() in {plugin.path} give wrong results"),
             criterion("one_more", one_more, f"{MANIFEST} is not the list of what it held and one more entry"),
             criterion("registered", fit, f"the server does not load {plugin.name}", ruled=True),
         )
@@ -107,7 +107,7 @@ class Plugins(DataFamily[SiteConfig, Draft]):
         source = instance.mended() + "".join(f"\n\n{name} = {value}\n" for name, value in constants.items())
         state = registered(instance.entries, plugin, source.encode(), rule)
         return (
-            Action("write_file", {"path": plugin.path, "content": source}, "I mend the function."),
+            Action("write_file", {"path": plugin.path, "content": source}, "I fix the function."),
             Action("write_file", {"path": MANIFEST, "content": write_manifest(state.entries)}, "Now the manifest."),
             shell(code.TESTS, "And the tests."),
         )

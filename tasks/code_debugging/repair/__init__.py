@@ -110,7 +110,7 @@ class Repair(DataFamily[Component, code.BugTask]):
             *mended.criteria,
             criterion("runs", ran is not None, f"{function}() of {instance.path} does not run, or does not end"),
             share("reported", reported, "what was reported is still wrong"),
-            share("behaviour", behaviour, f"other calls of {function}() come out wrong"),
+            share("behaviour", behaviour, f"other calls of {function}() give wrong results"),
             share("convention", convention, f"some calls of {function}() do not give what they should", ruled=True),
         )
 
@@ -119,7 +119,7 @@ class Repair(DataFamily[Component, code.BugTask]):
         topic = instance.defect.topic
         body = topic.house_fix(rule["rule"]) if rule else topic.plain_code
         return (
-            Action("write_file", {"path": instance.path, "content": instance.mended(body)}, "I mend the function."),
+            Action("write_file", {"path": instance.path, "content": instance.mended(body)}, "I fix the function."),
             shell(code.TESTS, "Now the tests."),
         )
 
