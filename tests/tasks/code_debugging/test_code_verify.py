@@ -117,7 +117,7 @@ async def test_an_endless_loop_ends(open_sandbox: OpenSandbox, monkeypatch: pyte
     monkeypatch.setattr(_runner.run_sessions, "__defaults__", (0.5,))
     verdict = await judged(open_sandbox, task_of("repair", "ceil"), module="{text}\n\nwhile True:\n    pass\n")
     assert (verdict.score, verdict.criteria["runs"]) == (0.0, 0.0)
-    assert "does not run, or does not end" in verdict.feedback
+    assert "does not run, or does not finish" in verdict.feedback
 
 
 async def test_a_special_case_for_what_was_reported_is_no_fix(open_sandbox: OpenSandbox) -> None:
