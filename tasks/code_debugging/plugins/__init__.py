@@ -42,7 +42,7 @@ class Plugins(DataFamily[SiteConfig, Draft]):
     """Every manifest has unordered entries of several priorities, and every plugin's name has several words."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """The words of a house."""
+        """The words of a site."""
         words = self.words[entity.split]
         return SiteConfig(entity.slug(self.noun), draws.choice(words.keys), tuple(draws.sample(words.owners, 3)))
 
@@ -96,7 +96,7 @@ class Plugins(DataFamily[SiteConfig, Draft]):
         return (
             *mended.criteria,
             share("function", right, f"calls of {defect.function}() in {plugin.path} give wrong results"),
-            criterion("one_more", one_more, f"{MANIFEST} is not the list of what it held and one more entry"),
+            criterion("one_more", one_more, f"{MANIFEST} does not have its old entries and exactly one new one"),
             criterion("registered", fit, f"the server does not load {plugin.name}", ruled=True),
         )
 
@@ -116,7 +116,7 @@ class Plugins(DataFamily[SiteConfig, Draft]):
         """The paraphrase, the instruction, and an example entry."""
         some = Plugin(site_config.package, "some_plugin", "plugin", 40)
         state = registered([], some, b"", rule)
-        shown = "" if rule.type == "signed" else f" An entry by it: {json.dumps(state.entries[0])}"
+        shown = "" if rule.type == "signed" else f" An entry like this: {json.dumps(state.entries[0])}"
         return f"{self.statement(rule)}{shown}"
 
 
