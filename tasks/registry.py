@@ -21,7 +21,7 @@ from hermes_lab.tasks import open_ended
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.stories import Story, StorySuite, read_story
 from hermes_lab.tasks.suite import WorldSuite
-from hermes_lab.tasks.worlds import AnyFamily, WorldSpec
+from hermes_lab.tasks.worlds import AnyFamily, Size, WorldSpec
 
 _HERE = Path(__file__).parent
 ENTRY_POINTS = "hermes_lab.suites"
@@ -58,13 +58,26 @@ def _modules(package: str) -> tuple[str, ...]:
     return tuple(module.name for module in pkgutil.iter_modules([str(folder)]) if module.name[0] != "_")
 
 
-def load_family(name: str) -> AnyFamily:
-    """Loads a family by name, of a domain or of `served`. Raises `KeyError` if there is none."""
+def load_family(name: str, size: Size = "full") -> AnyFamily:
+    """Loads a family by name, of a domain or of `served`; with size `small` its small tasks.
+
+    Raises `KeyError` if there is no such family, and `ConfigError` if it has no small tasks.
+    """
     groups = {**domains(), SERVED: served()}
     (group,) = [group for group, families in groups.items() if name in families] or [""]
     if not group:
         raise KeyError(name)
-    return cast(AnyFamily, importlib.import_module(f"hermes_lab.tasks.{group}.{name}").FAMILY)
+    if size == "small" and name not in small_families():
+        raise ConfigError(f"suite.options.size: {name} has no small tasks; these have: {', '.join(small_families())}")
+    module = f"hermes_lab.tasks.{group}.{name}{'.small' if size == 'small' else ''}"
+    return cast(AnyFamily, importlib.import_module(module).FAMILY)
+
+
+@cache
+def small_families() -> tuple[str, ...]:
+    """The families with small tasks, which are those with a module `small`. Does not import them."""
+    folders = {family: _HERE / domain / family for domain, members in domains().items() for family in members}
+    return tuple(family for family, folder in folders.items() if (folder / "small.py").is_file())
 
 
 def load_story(name: str) -> Story:
@@ -178,7 +191,7 @@ def _factory(name: str) -> Callable[..., Suite]:
     if name in domains():
         return lambda **world: _domain(name, world)
     if any(name in members for members in domains().values()):
-        return lambda **world: WorldSuite(name, (load_family(name),), WorldSpec(**world))
+        return lambda **world: _family(name, world)
     if name in (OPEN_ENDED, *stories()):
         return lambda **world: _open_ended(name, world)
     if name in served():
@@ -192,6 +205,13 @@ def _factory(name: str) -> Callable[..., Suite]:
     return cast(Callable[..., Suite], points[name].load())
 
 
+def _family(name: str, world: dict[str, Any]) -> WorldSuite:
+    """One family; its small tasks by default with fewer sites."""
+    small = {"ruled": 2, "plain": 1, "unseen": 1} if world.get("size") == "small" else {}
+    spec = WorldSpec(**{**small, **world})
+    return WorldSuite(name, (load_family(name, spec.size),), spec)
+
+
 def _domain(name: str, world: dict[str, Any]) -> WorldSuite:
     """The families of a domain, or those that the option `families` names: two ruled sites and a plain one for each,
     unless `world` says otherwise."""
@@ -200,14 +220,15 @@ def _domain(name: str, world: dict[str, Any]) -> WorldSuite:
     if unknown := [family for family in chosen if family not in members]:
         known = f"{nearest(unknown[0], members)}; there are: {', '.join(members)}"
         raise ConfigError(f"suite.options.families: {name} has no family {unknown[0]!r}{known}")
-    families = tuple(load_family(family) for family in chosen)
-    spec = WorldSpec(**{"ruled": 2 * len(families), "plain": len(families), **world})
+    spec = WorldSpec(**{"ruled": 2 * len(chosen), "plain": len(chosen), **world})
+    families = tuple(load_family(family, spec.size) for family in chosen)
     return WorldSuite(name, families, spec)
 
 
 def _open_ended(name: str, world: dict[str, Any]) -> StorySuite:
     """One story, or all; by default a ruled site and a plain one for each family."""
     chosen = tuple(load_story(story) for story in (stories() if name == OPEN_ENDED else (name,)))
-    families = tuple(load_family(family) for family in dict.fromkeys(f for story in chosen for f in story.families))
-    spec = WorldSpec(**{"ruled": len(families), "plain": len(families), **world})
+    names = tuple(dict.fromkeys(family for story in chosen for family in story.families))
+    spec = WorldSpec(**{"ruled": len(names), "plain": len(names), **world})
+    families = tuple(load_family(family, spec.size) for family in names)
     return StorySuite(name, chosen, families, spec)

@@ -18,12 +18,14 @@ Salience = Literal["told", "worded", "symptom"]
 Wording = Literal["near", "varied", "far"]
 Drift = Literal["redraw", "invert"]
 Names = Literal["few", "many"]
+Size = Literal["full", "small"]
 _CHOICES = {
     "frequencies": Frequencies,
     "salience": Salience,
     "wording": Wording,
     "drift": Drift,
     "names": Names,
+    "size": Size,
 }
 
 
@@ -52,6 +54,8 @@ class WorldSpec:
     """How explicitly prompts name a site (`Entity.wording`)."""
     names: Names = "few"
     """The pool of names for the sites of training worlds; `many` has too many to memorise."""
+    size: Size = "full"
+    """`small`: shorter tasks with fewer types of rules, in families that have them (`small.py` in their folder)."""
     drift_at: int = 0
     """The task number at which the rules change; 0: never."""
     drift: Drift = "redraw"

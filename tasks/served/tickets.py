@@ -260,4 +260,6 @@ def load(**world: Any) -> TicketSuite:
     spec = WorldSpec(**world)
     if spec.pieces > 1:
         raise ConfigError("suite.options.pieces: tickets has one ticket per task")
+    if spec.size == "small":
+        raise ConfigError("suite.options.size: tickets has no small tasks")
     return TicketSuite("tickets", (FAMILY,), spec)

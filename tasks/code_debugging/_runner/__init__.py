@@ -99,8 +99,8 @@ async def read_mended(workspace: Workspace, instance: FixTask, most_lines: int) 
     return Mended(
         found or b"",
         (
-            criterion("module_present", found is not None, f"{path} is missing, too long, or no plain file"),
-            criterion("small_diff", changed <= most_lines, f"a fix changes at most {most_lines} lines of {path}"),
+            criterion("module_present", found is not None, f"{path} is missing, too long, or not a plain file"),
+            criterion("small_diff", changed <= most_lines, f"a fix may change at most {most_lines} lines of {path}"),
             await inputs_untouched(workspace, instance.files, instance.inputs),
         ),
     )

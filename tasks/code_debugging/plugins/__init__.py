@@ -42,7 +42,7 @@ class Plugins(DataFamily[SiteConfig, Draft]):
     """Every manifest has unordered entries of several priorities, and every plugin's name has several words."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """The words of a house."""
+        """The words of a site."""
         words = self.words[entity.split]
         return SiteConfig(entity.slug(self.noun), draws.choice(words.keys), tuple(draws.sample(words.owners, 3)))
 
@@ -95,8 +95,8 @@ class Plugins(DataFamily[SiteConfig, Draft]):
         fit = entries == list(wanted.entries) and constants == wanted.constants
         return (
             *mended.criteria,
-            share("function", right, f"calls of {defect.function}() in {plugin.path} come out wrong"),
-            criterion("one_more", one_more, f"{MANIFEST} is not the list of what it held and one more entry"),
+            share("function", right, f"calls of {defect.function}() in {plugin.path} give wrong results"),
+            criterion("one_more", one_more, f"{MANIFEST} does not have its old entries and exactly one new one"),
             criterion("registered", fit, f"the server does not load {plugin.name}", ruled=True),
         )
 
@@ -107,7 +107,7 @@ class Plugins(DataFamily[SiteConfig, Draft]):
         source = instance.mended() + "".join(f"\n\n{name} = {value}\n" for name, value in constants.items())
         state = registered(instance.entries, plugin, source.encode(), rule)
         return (
-            Action("write_file", {"path": plugin.path, "content": source}, "I mend the function."),
+            Action("write_file", {"path": plugin.path, "content": source}, "I fix the function."),
             Action("write_file", {"path": MANIFEST, "content": write_manifest(state.entries)}, "Now the manifest."),
             shell(code.TESTS, "And the tests."),
         )
@@ -116,7 +116,7 @@ class Plugins(DataFamily[SiteConfig, Draft]):
         """The paraphrase, the instruction, and an example entry."""
         some = Plugin(site_config.package, "some_plugin", "plugin", 40)
         state = registered([], some, b"", rule)
-        shown = "" if rule.type == "signed" else f" An entry by it: {json.dumps(state.entries[0])}"
+        shown = "" if rule.type == "signed" else f" An entry like this: {json.dumps(state.entries[0])}"
         return f"{self.statement(rule)}{shown}"
 
 

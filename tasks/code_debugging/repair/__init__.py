@@ -35,7 +35,7 @@ FILES = load_words(__file__, dict[str, str], "files")
 
 @dataclass(frozen=True)
 class Component:
-    """A module of a house. All its bugs are of one topic."""
+    """A module of a package. All its bugs are of one topic."""
 
     type: str
     """A key of `TOPICS`."""
@@ -108,10 +108,10 @@ class Repair(DataFamily[Component, code.BugTask]):
         convention = share_right(found[2 + code.CALLS :], [_right(defect, rule, args) for args in telling])
         return (
             *mended.criteria,
-            criterion("runs", ran is not None, f"{function}() of {instance.path} does not run, or does not end"),
-            share("reported", reported, "what was reported is still wrong"),
-            share("behaviour", behaviour, f"other calls of {function}() come out wrong"),
-            share("convention", convention, f"some calls of {function}() do not give what they should", ruled=True),
+            criterion("runs", ran is not None, f"{function}() of {instance.path} does not run, or does not finish"),
+            share("reported", reported, "the reported calls are still wrong"),
+            share("behaviour", behaviour, f"other calls of {function}() give wrong results"),
+            share("convention", convention, f"some calls of {function}() do not return what they should", ruled=True),
         )
 
     def solve(self, instance: code.BugTask, rule: Rule | None) -> tuple[Action, ...]:
@@ -119,14 +119,14 @@ class Repair(DataFamily[Component, code.BugTask]):
         topic = instance.defect.topic
         body = topic.house_fix(rule["rule"]) if rule else topic.plain_code
         return (
-            Action("write_file", {"path": instance.path, "content": instance.mended(body)}, "I mend the function."),
+            Action("write_file", {"path": instance.path, "content": instance.mended(body)}, "I fix the function."),
             shell(code.TESTS, "Now the tests."),
         )
 
     def skill_body(self, entity: Entity, site_config: Component, rule: Rule) -> str:
         """The paraphrase, the instruction, and a function body that follows them."""
         body = TOPICS[rule.type].house_fix(rule["rule"])
-        return f"{self.statement(rule)} A body that does so:\n\n```python\n{body}\n```"
+        return f"{self.statement(rule)} A body that does this:\n\n```python\n{body}\n```"
 
 
 def _draw_files(site_config: Component, module: str, defect: code.Defect, draws: Draws) -> dict[str, str]:

@@ -1,8 +1,9 @@
-"""The family `stale_build`: fix a source and build its release, by the convention of the house."""
+"""The family `stale_build`: fix a source file and build its release, by the convention of the site."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hermes_lab.protocols import Workspace
 from hermes_lab.tasks.code_debugging import _modules as code
@@ -39,10 +40,12 @@ class Release(code.BugTask):
 
 
 class StaleBuild(DataFamily[SiteConfig, Release]):
-    """Every package has something for every convention to change: parts, banners, a channel, a label, a day."""
+    """Every package has something for every convention to change: parts, banners, a channel, a label, a date."""
+
+    topics: ClassVar[tuple[str, ...]] = SEEN
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """The parts of a package and the words of its house."""
+        """The parts of a package and the words of its site."""
         words = self.words[entity.split]
         return SiteConfig(
             parts=tuple(f"{part}.py" for part in draws.sample(words.parts, 3)),
@@ -55,7 +58,7 @@ class StaleBuild(DataFamily[SiteConfig, Release]):
     def instance(self, entity: Entity, site_config: SiteConfig, draws: Draws) -> Release:
         """A bug in the source and in the build made from it."""
         name = entity.slug(self.noun)
-        defect = code.draw_defect(draws.choice(SEEN), entity.split, draws)
+        defect = code.draw_defect(draws.choice(self.topics), entity.split, draws)
         major = draws.integer(1, 9)
         last = draws.choice([n for n in range(1, 10) if n != major])
         order = Order((major, draws.integer(0, 12), last), _draw_day(draws))
@@ -68,7 +71,7 @@ class StaleBuild(DataFamily[SiteConfig, Release]):
             "tests": code.TESTS,
         }
         request = self.ask(entity, draws, path, complaint=defect.complaint, **told)
-        files, parts = _draw_files(name, site_config, defect, draws)
+        files, parts = self.files(name, site_config, defect, draws)
         return Release(
             request=request,
             files=files,
@@ -82,6 +85,28 @@ class StaleBuild(DataFamily[SiteConfig, Release]):
             key=f"{draws.chance()}",
         )
 
+    def files(
+        self, name: str, site_config: SiteConfig, defect: code.Defect, draws: Draws
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The workspace, and its parts in order. No two parts share a function name."""
+        helpers = draws.shuffled(code.HELPERS)
+        parts = ("common.py", *site_config.parts, f"{name}.py")
+        texts = {"common.py": code.COMMON}
+        for number, part in enumerate(site_config.parts):
+            about = f"Helpers for {part.removesuffix('.py')}"
+            texts[part] = code.write_module(about, "common", helpers[2 * number : 2 * number + 2])
+        functions = draws.shuffled([defect.text, *helpers[6 : 6 + draws.integer(0, 2)]])
+        about = f"The functions of {name}"
+        texts[f"{name}.py"] = code.write_module(about, "common", functions, defect.constant_line)
+        return {
+            **{f"src/{part}": texts[part] for part in parts},
+            **{f"banners/{banner}": draws.choice(BANNERS).format(name=name) for banner in site_config.banners},
+            **tool_files(name, texts),
+            f"tests/test_{name}.py": code.write_test(FILES["imports"].format(name=name), name, defect),
+            "README.md": FILES["readme"].format(package=name, tests=code.TESTS, lines=code.MOST_LINES),
+            "CHANGELOG.md": code.write_changelog([part.removesuffix(".py") for part in parts], draws),
+        }, parts
+
     async def judge(
         self, instance: Release, rule: Rule | None, workspace: Workspace, answer: str | None
     ) -> Sequence[Criterion]:
@@ -91,7 +116,9 @@ class StaleBuild(DataFamily[SiteConfig, Release]):
         mended = await read_mended(workspace, instance, code.MOST_LINES)
         if not mended.sound:
             return mended.criteria
-        source = {f"{instance.name}.py": mended.module, "common.py": instance.files["src/common.py"].encode()}
+        source = {f"{instance.name}.py": mended.module}
+        if "src/common.py" in instance.files:
+            source["common.py"] = instance.files["src/common.py"].encode()
         ran = await run_sessions(workspace, source, [code.steps_of(instance.name, defect.function, calls)])
         right = share_right(ran[0], defect.plain(calls)) if ran else 0.0
         built, told = await read_text(workspace, instance.made), await read_json(workspace, TOLD, limit=10_000)
@@ -101,16 +128,16 @@ class StaleBuild(DataFamily[SiteConfig, Release]):
         fit = (built, told) == build(instance, text, ordered(instance.order, rule))
         return (
             *mended.criteria,
-            share("source", right, f"calls of {defect.function}() in {instance.path} come out wrong"),
-            criterion("built", current, f"{instance.made} was not built from {instance.path} as it is now"),
-            criterion("told", isinstance(told, dict), f"{TOLD} is missing, or no JSON object"),
+            share("source", right, f"calls of {defect.function}() in {instance.path} give wrong results"),
+            criterion("built", current, f"{instance.made} was not built from the current {instance.path}"),
+            criterion("told", isinstance(told, dict), f"{TOLD} is missing, or not a JSON object"),
             criterion("release", fit, "the build is not fit for release", ruled=True),
         )
 
     def solve(self, instance: Release, rule: Rule | None) -> tuple[Action, ...]:
         """Fixes the source, builds it, and runs the tests."""
         return (
-            Action("write_file", {"path": instance.path, "content": instance.mended()}, "I mend the source."),
+            Action("write_file", {"path": instance.path, "content": instance.mended()}, "I fix the source."),
             shell(build_command(ordered(instance.order, rule)), "Now the build."),
             shell(code.TESTS, "And the tests of what was built."),
         )
@@ -153,34 +180,18 @@ def _body(part: str, text: str) -> str:
     return f"# {part}\n{''.join(kept)}"
 
 
-def _draw_day(draws: Draws) -> str:
-    return f"{draws.integer(2019, 2026)}-{draws.integer(1, 12):02d}-{draws.integer(13, 28)}"
-
-
-def _draw_files(
-    name: str, site_config: SiteConfig, defect: code.Defect, draws: Draws
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The workspace, and its parts in order. No two parts share a function name."""
-    helpers = draws.shuffled(code.HELPERS)
-    parts = ("common.py", *site_config.parts, f"{name}.py")
-    texts = {"common.py": code.COMMON}
-    for number, part in enumerate(site_config.parts):
-        about = f"Helpers for {part.removesuffix('.py')}"
-        texts[part] = code.write_module(about, "common", helpers[2 * number : 2 * number + 2])
-    functions = draws.shuffled([defect.text, *helpers[6 : 6 + draws.integer(0, 2)]])
-    texts[f"{name}.py"] = code.write_module(f"What the {name} is for", "common", functions, defect.constant_line)
-    stale = "\n\n".join(_body(part, texts[part]) for part in parts)
-    files = {
-        **{f"src/{part}": texts[part] for part in parts},
-        **{f"banners/{banner}": draws.choice(BANNERS).format(name=name) for banner in site_config.banners},
-        "parts.txt": "".join(f"{part}\n" for part in parts),
+def tool_files(name: str, texts: Mapping[str, str]) -> dict[str, str]:
+    """The files of the build tool, and what it delivers before the fix; `texts` are the parts in order."""
+    stale = "\n\n".join(_body(part, text) for part, text in texts.items())
+    return {
+        "parts.txt": "".join(f"{part}\n" for part in texts),
         TOOL: read_file(__file__, "tool.py"),
         f"dist/{name}.py": f"# made by tools/build.py: do not edit\n\n{stale}",
-        f"tests/test_{name}.py": code.write_test(FILES["imports"].format(name=name), name, defect),
-        "README.md": FILES["readme"].format(package=name, tests=code.TESTS, lines=code.MOST_LINES),
-        "CHANGELOG.md": code.write_changelog([part.removesuffix(".py") for part in parts], draws),
     }
-    return files, parts
+
+
+def _draw_day(draws: Draws) -> str:
+    return f"{draws.integer(2019, 2026)}-{draws.integer(1, 12):02d}-{draws.integer(13, 28)}"
 
 
 FAMILY = StaleBuild(__file__, RULES)

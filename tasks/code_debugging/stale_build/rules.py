@@ -1,4 +1,4 @@
-"""How a house may want its builds: what each convention makes of a release order."""
+"""The conventions by which a site may want its builds: the release order that each requires."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from hermes_lab.tasks.rules import Behavior, Literals, load_conventions, rule_ty
 
 @dataclass(frozen=True)
 class SiteConfig:
-    """The files of a package and the words of its house. Every package has all of them."""
+    """The files of a package and the words of its site. Every package has all of them."""
 
     parts: tuple[str, ...]
     """Files of src/ other than the one with the package's name."""
@@ -22,7 +22,7 @@ class SiteConfig:
 
 @dataclass(frozen=True)
 class Order:
-    """The arguments of a build: the order, as the house writes it."""
+    """The arguments of a build: the order, as the site writes it."""
 
     numbers: tuple[int, int, int]
     """The release: 2, 4, 1."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Joins the parts of src/ to the one file that is delivered, and says in dist/build.json what it was made of."""
+"""Join the parts of src/ into the one file that is released, and describe the build in dist/build.json."""
 
 import argparse
 import hashlib
@@ -12,13 +12,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tools/build.py", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
     add("release", help="the label of the release")
-    add("date", help="the day of the release")
-    add("--digest", default="sha256", metavar="NAME", help="how the delivered file is hashed (sha256)")
-    add("--channel", default="main", metavar="WORD", help="who gets it (main)")
-    add("--banner", metavar="FILE", help="a text that is put on top, as comments")
-    add("--first", metavar="PART", help="the part that comes first, before the order of parts.txt")
-    add("--without", metavar="PART", action="append", default=[], help="a part that is not delivered")
-    add("--seal", metavar="WORD", default="", help="the word that the build is sealed with (none)")
+    add("date", help="the date of the release")
+    add("--digest", default="sha256", metavar="NAME", help="hash function for the built file (default: sha256)")
+    add("--channel", default="main", metavar="WORD", help="who gets it (default: main)")
+    add("--banner", metavar="FILE", help="a text file to put at the top, as comments")
+    add("--first", metavar="PART", help="the part to put first, before the order of parts.txt")
+    add("--without", metavar="PART", action="append", default=[], help="a part to leave out")
+    add("--seal", metavar="WORD", default="", help="a word to seal the build with (default: none)")
     return parser
 
 
@@ -35,7 +35,7 @@ def main() -> int:
         listed = Path("parts.txt").read_text().split()
         unknown = {*options.without, *filter(None, [options.first])} - set(listed)
         if unknown:
-            return _fail(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(listed)}")
+            return _fail(f"no such part: {', '.join(sorted(unknown))}; the parts are {', '.join(listed)}")
         parts = sorted(listed, key=lambda part: part != options.first)
         parts = [part for part in parts if part not in options.without]
         banner = Path(options.banner).read_text().splitlines() if options.banner else []

@@ -22,7 +22,7 @@ class LeakedState(DataFamily[SiteConfig, Leak]):
     """Every module has state for every convention to change: numbers, a step, a mode, a log, an archive."""
 
     def site_config(self, entity: Entity, kind: str, draws: Draws) -> SiteConfig:
-        """The words of a house."""
+        """The words of a site."""
         words = self.words[entity.split]
         return SiteConfig(
             package=draws.choice(words.packages),
@@ -76,9 +76,9 @@ class LeakedState(DataFamily[SiteConfig, Leak]):
         ran = await run_sessions(workspace, {**sources, instance.path: mended.module}, sessions)
         return (
             *mended.criteria,
-            criterion("runs", ran is not None, f"{instance.path} does not load, or does not end"),
+            criterion("runs", ran is not None, f"{instance.path} does not load, or does not finish"),
             share(
-                "use", share_right(ran[0] if ran else None, use.wanted), f"{instance.path} does no longer what it did"
+                "use", share_right(ran[0] if ran else None, use.wanted), f"{instance.path} no longer works as before"
             ),
             criterion(
                 "any_order",
@@ -88,7 +88,7 @@ class LeakedState(DataFamily[SiteConfig, Leak]):
             share(
                 "reset",
                 share_right(ran[1] if ran else None, around.wanted),
-                "a reset does not leave things as they should be",
+                "the state after a reset is not what it should be",
                 ruled=True,
             ),
         )

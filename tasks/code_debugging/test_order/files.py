@@ -21,7 +21,7 @@ def draw_files(names: Mapping[str, object], reset: str, draws: Draws) -> dict[st
         f"{package}/{module}.py": FILES["module"].format(**names) + reset,
         f"{package}/__init__.py": f'"""{package.title()}: a module for each service."""\n',
         f"{package}/common.py": code.COMMON,
-        f"{package}/letters.py": code.write_module("What we write to people", f"{package}.common", helpers),
+        f"{package}/letters.py": code.write_module("Texts of letters", f"{package}.common", helpers),
         f"{package}/state.py": FILES["state"],
         f"tests/test_{module}.py": FILES["test"].format(title=module.title(), **names),
         "tests/shuffled.py": FILES["shuffled"],
@@ -36,4 +36,4 @@ def draw_reset(draws: Draws) -> str:
     kept = draws.sample(range(len(lines)), draws.integer(2, 3))
     names = [lines[n].split()[0] for n in sorted(kept) if "=" in lines[n]]
     body = [*([f"    global {', '.join(names)}"] if names else []), *(lines[n] for n in sorted(kept))]
-    return "\n".join(['def reset():\n    """Puts all state back."""', *body]) + "\n"
+    return "\n".join(['def reset():\n    """Restores all state."""', *body]) + "\n"

@@ -74,7 +74,7 @@ Apply = Callable[[Reset, State, Literals], Reset]
 
 CODE = '''\
 def reset():
-    """Puts all state back."""
+    """Restores all state."""
     global _next, _step, _mode
     _next = FIRST
     _step = 1

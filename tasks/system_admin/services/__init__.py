@@ -1,4 +1,4 @@
-"""The family `services`: change a setting of a unit and put it into effect, by the convention of the house."""
+"""The family `services`: change a setting of a unit and apply it, by the convention of the site."""
 
 import shlex
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ class Services(DataFamily[SiteConfig, Ticket]):
         wanted = _edited(instance, right)
         closed = isinstance(record, dict) and isinstance(record.get("result"), str)
         return (
-            criterion("recorded", closed, f"there is no record of a change {instance.wish.ticket} that was closed"),
+            criterion("recorded", closed, f"there is no record of a closed change {instance.wish.ticket}"),
             await inputs_untouched(workspace, instance.files, instance.inputs),
             criterion(
                 "settings",
@@ -100,7 +100,7 @@ class Services(DataFamily[SiteConfig, Ticket]):
             criterion(
                 "carried_out",
                 closed and _is_done(record, instance, right, wanted),
-                "the change was not carried out as it should be",
+                "the change was not carried out in the right way",
                 ruled=True,
             ),
         )

@@ -1,4 +1,4 @@
-"""How a house may want its units changed: what each convention makes of the plain change."""
+"""The conventions by which a site may want its units changed: the change that each requires."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

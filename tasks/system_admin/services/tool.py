@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Controls units. What is done to them belongs to a change, which `open` begins and `close` ends."""
+"""Control units. Every action belongs to a change: `open` starts it, `close` ends it."""
 
 import argparse
 import json
@@ -13,41 +13,41 @@ APPLIED = ("reload", "restart", "respawn", "cycle")
 
 
 class Refused(Exception):
-    """What cannot be done, in one line."""
+    """A one-line error message."""
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./svc", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
-    opened = commands.add_parser("open", help="begin a change; one that was begun before starts over")
+    opened = commands.add_parser("open", help="start a change; a change that was opened before starts over")
     opened.add_argument("ticket")
-    opened.add_argument("--by", metavar="ROLE", help="who is answerable for it")
+    opened.add_argument("--by", metavar="ROLE", help="who is responsible for it")
     closed = commands.add_parser("close", help="end the change")
-    closed.add_argument("--result", metavar="WORD", default="done", help="how it went (default: done)")
+    closed.add_argument("--result", metavar="WORD", default="done", help="the outcome (default: done)")
     verbs = {
         "reload": "have the unit read its settings again",
-        "restart": "stop the unit and start it",
-        "respawn": "start the unit anew before the old one ends",
-        "cycle": "start the workers of the unit anew, one by one",
+        "restart": "stop the unit and start it again",
+        "respawn": "start a new process before the old one stops",
+        "cycle": "restart the workers of the unit one by one",
     }
     for verb, text in verbs.items():
         applied = commands.add_parser(verb, help=text, allow_abbrev=False)
         applied.add_argument("unit", metavar="UNIT[@INSTANCE]")
-        applied.add_argument("--grace", metavar="TIME", help="how long requests may go on")
-        applied.add_argument("--reason", metavar="TEXT", help="why, for the journal")
-        applied.add_argument("--wait", metavar="COUNT", help="after how many requests")
+        applied.add_argument("--grace", metavar="TIME", help="how long open requests may take to finish")
+        applied.add_argument("--reason", metavar="TEXT", help="why, for the audit log")
+        applied.add_argument("--wait", metavar="COUNT", help="how many requests to let through first")
         applied.add_argument("--scope", metavar="NAME", help="which workers")
     for verb, text in {
-        "probe": "note in the change how the unit answers now",
-        "hold": "let the unit take no new requests",
-        "release": "let it take requests again",
-        "tag": "mark the settings that the unit has with a word",
+        "probe": "record how the unit responds now",
+        "hold": "stop new requests to the unit",
+        "release": "allow requests to it again",
+        "tag": "label the current settings of the unit with a word",
     }.items():
         other = commands.add_parser(verb, help=text, allow_abbrev=False)
         other.add_argument("unit", metavar="UNIT[@INSTANCE]")
         if verb == "tag":
             other.add_argument("word")
-    commands.add_parser("status", help="show the units and the change").add_argument("unit", nargs="?")
+    commands.add_parser("status", help="show the units and the open change").add_argument("unit", nargs="?")
     return parser
 
 
@@ -56,7 +56,7 @@ def _settings(unit: str) -> dict[str, str]:
     path = HERE / "etc" / "env" / f"{unit.partition('@')[0]}.env"
     if not path.is_file():
         known = ", ".join(sorted(each.stem for each in path.parent.glob("*.env")))
-        raise Refused(f"no unit {unit}; there are: {known}")
+        raise Refused(f"no unit {unit}; the units are: {known}")
     lines = (line.strip().removeprefix("export ") for line in path.read_text().splitlines())
     pairs = (line.partition("=") for line in lines if "=" in line and not line.startswith("#"))
     return {key: value for key, _, value in pairs}
@@ -65,7 +65,7 @@ def _settings(unit: str) -> dict[str, str]:
 def _current() -> tuple[Path, dict[str, Any]]:
     pointer = CHANGES / "current"
     if not pointer.is_file():
-        raise Refused("no change is open; begin one with ./svc open TICKET")
+        raise Refused("no change is open; start one with ./svc open TICKET")
     path = CHANGES / f"{pointer.read_text().strip()}.json"
     return path, json.loads(path.read_text())
 
@@ -77,7 +77,7 @@ def _write(path: Path, content: object) -> None:
 
 def _open(ticket: str, by: str | None) -> str:
     if not ticket.replace("-", "").isalnum():
-        raise Refused(f"{ticket} is no ticket")
+        raise Refused(f"{ticket} is not a ticket")
     _write(CHANGES / f"{ticket}.json", {"ticket": ticket, "by": by, "steps": [], "result": None})
     (CHANGES / "current").write_text(f"{ticket}\n")
     return f"change {ticket} is open"
@@ -108,7 +108,7 @@ def _status(unit: str | None) -> str:
         if unit in (None, path.stem):
             state = HERE / "run" / f"{path.stem}.json"
             same = state.is_file() and json.loads(state.read_text())["settings"] == _settings(path.stem)
-            lines.append(f"{path.stem}: {'runs with its settings' if same else 'runs with older settings'}")
+            lines.append(f"{path.stem}: {'runs with its current settings' if same else 'runs with older settings'}")
     current = CHANGES / "current"
     return "\n".join([*lines, f"open change: {current.read_text().strip() if current.is_file() else 'none'}"])
 

@@ -117,7 +117,7 @@ async def test_an_endless_loop_ends(open_sandbox: OpenSandbox, monkeypatch: pyte
     monkeypatch.setattr(_runner.run_sessions, "__defaults__", (0.5,))
     verdict = await judged(open_sandbox, task_of("repair", "ceil"), module="{text}\n\nwhile True:\n    pass\n")
     assert (verdict.score, verdict.criteria["runs"]) == (0.0, 0.0)
-    assert "does not run, or does not end" in verdict.feedback
+    assert "does not run, or does not finish" in verdict.feedback
 
 
 async def test_a_special_case_for_what_was_reported_is_no_fix(open_sandbox: OpenSandbox) -> None:
@@ -128,7 +128,7 @@ async def test_a_special_case_for_what_was_reported_is_no_fix(open_sandbox: Open
     special += "    return dict((str(a), w) for a, w in known).get(str(list(args))) or wrong(*args)\n"
     verdict = await judged(open_sandbox, task, way="", module="{text}" + special)
     assert (verdict.score, verdict.criteria["reported"]) == (0.0, 1.0)
-    assert verdict.feedback.endswith(f"other calls of {defect.function}() come out wrong.")
+    assert verdict.feedback.endswith(f"other calls of {defect.function}() give wrong results.")
 
 
 async def test_a_tuple_is_no_list(open_sandbox: OpenSandbox) -> None:

@@ -44,10 +44,10 @@ async def test_a_change_that_is_begun_again_is_judged_by_itself(open_sandbox: Op
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        ("reload {unit}", "no change is open; begin one with ./svc open TICKET"),
+        ("reload {unit}", "no change is open; start one with ./svc open TICKET"),
         ("close", "no change is open"),
-        ("open ../../x", "../../x is no ticket"),
-        ("open A-1 && ./svc reload nowhere", "no unit nowhere; there are: {unit}"),
+        ("open ../../x", "../../x is not a ticket"),
+        ("open A-1 && ./svc reload nowhere", "no unit nowhere; the units are: {unit}"),
         ("reload {unit} --speed 3", "unrecognized arguments: --speed 3"),
     ],
 )
@@ -69,4 +69,4 @@ async def test_the_controller_shows_who_runs_with_older_settings(open_sandbox: O
         before = await sandbox.exec(f"./svc status {unit}")
         after = await sandbox.exec(f"./svc open A-1 && ./svc reload {unit} && ./svc status {unit}")
     assert before.output == f"{unit}: runs with older settings\nopen change: none\n"
-    assert after.output.endswith(f"{unit}: runs with its settings\nopen change: A-1\n")
+    assert after.output.endswith(f"{unit}: runs with its current settings\nopen change: A-1\n")
