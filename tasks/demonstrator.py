@@ -57,8 +57,8 @@ DEMONSTRATED: Words = MappingProxyType(
         "create": ('Accepted after a rejection, and {place} will need this again: I save it as "{skill}".',),
         "patch": ('Accepted after a rejection, so "{skill}" is out of date: I patch it.',),
         "saved": ("Saved.",),
-        "kept": ("Accepted at the first try: the skill was right, so there is nothing to save.",),
-        "nothing": ("Accepted at the first try: the standard way was right, so there is nothing to save.",),
+        "kept": ("Accepted on the first try: the skill was right, so there is nothing to save.",),
+        "nothing": ("Accepted on the first try: the standard way was right, so there is nothing to save.",),
     }
 )
 
