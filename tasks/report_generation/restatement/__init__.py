@@ -85,7 +85,11 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
             criterion("changes_present", bool(changes), f"{CHANGES} is missing or not text"),
             await inputs_untouched(workspace, instance.files, instance.inputs),
             criterion("table_form", complete, f"{TABLE} does not have the header from {NOTES} and one row per figure"),
-            criterion("changes_form", _has_form(parts, site_config, head), f"{CHANGES} does not have the form given in {NOTES}"),
+            criterion(
+                "changes_form",
+                _has_form(parts, site_config, head),
+                f"{CHANGES} does not have the form given in {NOTES}",
+            ),
             *_columns_right(rows[1:] if complete else [], right),
             *_list_right(parts, site_config, right),
         )
