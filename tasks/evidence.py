@@ -52,7 +52,7 @@ def is_number(value: object) -> bool:
 async def inputs_untouched(workspace: Workspace, files: Mapping[str, str], paths: Iterable[str]) -> Criterion:
     """Whether all `paths` still have their content in `files`. A missing file or a link counts as changed."""
     changed = [path for path in paths if await read_bytes(workspace, path) != files[path].encode()]
-    return criterion("inputs_untouched", not changed, f"{' and '.join(sorted(changed))} must stay as it was")
+    return criterion("inputs_untouched", not changed, f"{' and '.join(sorted(changed))} must not be changed")
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -194,7 +194,7 @@ class Family(ABC, Generic[H, S]):
 
     def explore(self, instance: S) -> tuple[Action, ...]:
         """Read-only tool calls that explore the workspace before the work, for demonstrations."""
-        return (shell("ls", "First a look around."),)
+        return (shell("ls", "First I look around."),)
 
     def skill_body(self, entity: Entity, site_config: H, rule: Rule) -> str:
         """The body of a skill that states the rule. Small models need the literal command or format in it."""

@@ -11,21 +11,21 @@ from hermes_lab.tasks.worlds import WorldSpec
 TOLD = {
     "train": (
         "Rejected. For {place}, {clause}: {recipe}.",
-        "This is not how it is done at {place}. There, {clause}, so {recipe}.",
+        "This is not how it works at {place}. There, {clause}, so {recipe}.",
         "Sent back by {place}: {clause}. Please {recipe}.",
-        "Not accepted: at {place}, {clause}. Next time {recipe}.",
+        "Not accepted: at {place}, {clause}. Next time, {recipe}.",
     ),
     "validation": (
-        "{place} says no: {clause}. So {recipe}.",
-        "Wrong for {place}, where {clause}. You have to {recipe}.",
+        "{place} turned this down: {clause}. So {recipe}.",
+        "Wrong for {place}, where {clause}. You need to {recipe}.",
     ),
     "heldout": (
-        "We cannot take this. {place} works differently: {clause}; {recipe}.",
-        "Returned, since with {place} {clause}. The remedy: {recipe}.",
-        "A complaint of {place}: {clause}. They ask you to {recipe}.",
+        "We can't use this, because {place} does it differently: {clause}; {recipe}.",
+        "Returned: in the case of {place}, {clause}. To fix it, {recipe}.",
+        "{place} complained: {clause}. They ask you to {recipe}.",
     ),
 }
-PLAIN = "nothing special holds for {place}, the plain way is right"
+PLAIN = "{place} has no special rule, so the standard way is right"
 """Added to the reasons if no rule holds. The verifier cannot tell whether a wrong skill or an ordinary mistake caused
 the rejection."""
 

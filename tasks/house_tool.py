@@ -61,8 +61,8 @@ class HouseTool(DataFamily[H, T], Generic[H, T]):
     def explore(self, instance: T) -> tuple[Action, ...]:
         """Shows the top of the file and the tool's help."""
         return (
-            shell(f"head -n 8 {instance.file}", "First a look at the file."),
-            shell(f"./{self.tool} {self.verb} --help", "And at what the tool can do."),
+            shell(f"head -n 8 {instance.file}", "First I look at the file."),
+            shell(f"./{self.tool} {self.verb} --help", "Then I check the options of the tool."),
         )
 
     def skill_body(self, entity: Entity, site_config: H, rule: Rule) -> str:

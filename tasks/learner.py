@@ -25,24 +25,24 @@ from hermes_lab.types import Message, Task, ToolResult
 Steps = Generator[Action, ToolResult, None]
 Words = Mapping[str, Sequence[str]]
 
-NOTHING_SPECIAL = "Nothing special holds for {place}: the plain way is right."
+NOTHING_SPECIAL = "There is no special rule for {place}: the standard way is right."
 """The body of a skill whose rule no longer holds."""
 
 WORDS: Words = MappingProxyType(
     {
-        "view": ("There is a skill.",),
-        "plain": ("No skill is about it.",),
-        "first": ("There is no skill yet.",),
+        "view": ("There is a skill for this.",),
+        "plain": ("No skill covers this.",),
+        "first": ("There are no skills yet.",),
         "follow": ("I follow it.",),
-        "silent": ("It tells nothing about this.",),
-        "retry": ("Again, as I was told.",),
-        "misled": ("The skill was wrong; now as I was told.",),
-        "unruled": ("So the plain way.",),
-        "ordinary": ("Again, the plain way.",),
-        "unclear": ("Then the plain way.",),
+        "silent": ("It says nothing about this.",),
+        "retry": ("I redo it as the feedback says.",),
+        "misled": ("The skill was wrong; I redo it as the feedback says.",),
+        "unruled": ("The skill was wrong; I redo it the standard way.",),
+        "ordinary": ("I redo it the standard way.",),
+        "unclear": ("I try the standard way.",),
         "done": ("Done.",),
         "create": ("I save the rule.",),
-        "patch": ("I put the skill right.",),
+        "patch": ("I correct the skill.",),
         "saved": ("Saved.",),
         "kept": ("Nothing to save.",),
         "nothing": ("Nothing to save.",),

@@ -14,9 +14,9 @@ from hermes_lab.tasks.worlds import SPLITS, AnyFamily, Site, WorldSpec, draw_sit
 from hermes_lab.types import Skill, Task, Verdict
 
 FRAMES = {
-    "train": ("Please do these {count} things.", "There are {count} jobs for you today."),
-    "validation": ("A list of {count} errands:",),
-    "heldout": ("Could you take care of {count} matters?", "{count} requests came in."),
+    "train": ("Please do these {count} tasks.", "There are {count} jobs for you today."),
+    "validation": ("Here is a list of {count} requests:",),
+    "heldout": ("Could you take care of {count} issues?", "{count} messages came in."),
 }
 """The first sentence of a task with several subtasks, by split."""
 

@@ -117,8 +117,8 @@ def check_results() -> str:
 
 
 def check_old_run() -> str:
-    """A run folder of an early version is read, summarised, fitted and compared, and never changed. It has other
-    prompts, so a replay says so, and a resume is refused."""
+    """A run folder of an early version is read, summarised, fitted and compared, and never changed. Its prompts and tasks
+    have other texts now: a replay says so, and a resume is refused."""
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(OLD_RUN) as archive:
             archive.extractall(folder, filter="data")
@@ -126,15 +126,16 @@ def check_old_run() -> str:
         before = _log(run)
         summary = _summary(run)
         assert (summary["finished"], summary["wanted"]) == (5, 16), summary
-        replay = _run("replay", str(run), "--episode", "0")
-        assert "version 1 of the prompts" in replay.stderr, replay.stderr
-        fields = [part for field in (*LEARNER, *OLD_FIELDS) for part in ("-c", field)]
-        resumed = _run("experiment", *fields, "--out", str(run), "--resume", "--quiet")
-        assert (resumed.returncode, "version 1 of the prompts" in resumed.stderr) == (2, True), resumed.stderr
         _lab("fit", str(run))
         _lab("compare", str(run))
+        said = _refusal("replay", str(run), "--episode", "0")
+        assert "version 1 of the prompts" in said, said
+        assert "version 1 of the tasks" in said, said
+        fields = [part for field in (*LEARNER, *OLD_FIELDS) for part in ("-c", field)]
+        refused = _refusal("experiment", *fields, "--out", str(run), "--resume", "--quiet")
+        assert "version 1 of the prompts" in refused, refused
         assert _log(run) == before
-    return "an old run folder is read, summarised, fitted and compared, and its prompts are told apart"
+    return "an old run folder is read, summarised, fitted and compared, and tells its version"
 
 
 def _log(run: Path) -> list[str]:
@@ -150,6 +151,12 @@ def _lab(*args: str) -> str:
     done = _run(*args)
     assert done.returncode == 0, f"{' '.join(args)}: {done.stderr}"
     return done.stdout
+
+
+def _refusal(*args: str) -> str:
+    done = _run(*args)
+    assert done.returncode != 0, f"{' '.join(args)}: {done.stdout}"
+    return done.stderr
 
 
 def _run(*args: str) -> subprocess.CompletedProcess[str]:

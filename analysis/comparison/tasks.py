@@ -12,6 +12,7 @@ from msgspec import Struct
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.records import read_attempts
+from hermes_lab.tasks_version import other_versions
 
 TaskKey = tuple[str, str]
 """A suite and a task of it."""
@@ -33,10 +34,11 @@ def refuse_other_tasks(before: Path, after: Path) -> None:
     olds, news = _prompts(before), _prompts(after)
     changed = sorted(task for task in olds.keys() & news.keys() if olds[task] != news[task])
     if changed:
-        why = f" (versions {a.prompts} and {b.prompts} of the prompts)" if a.prompts != b.prompts else ""
+        other = other_versions(a.tasks_digest, b.tasks_digest)
+        versions = f" (versions {other[0]} and {other[1]} of the tasks)" if other else ""
         raise ConfigError(
             f"{before} and {after} cannot be paired: {len(changed):,} of {len(olds.keys() & news.keys()):,} tasks of "
-            f"the same id have another prompt{why}, such as {changed[0][1]}; run both on the same tasks"
+            f"the same id have another prompt, such as {changed[0][1]}{versions}; run both on the same tasks"
         )
     if _same_plan(a, b):
         raise ConfigError(

@@ -16,6 +16,7 @@ from hermes_lab.analysis.report.words import NONE, duration, interval, number, p
 from hermes_lab.analysis.stats.over_lanes import Estimate
 from hermes_lab.analysis.summaries.warnings import PLAIN, ending
 from hermes_lab.manifest import OWN_LOOP, RunManifest
+from hermes_lab.tasks_version import tasks_version
 
 
 def section(name: str, title: str, *content: str) -> Markup:
@@ -334,10 +335,22 @@ def provenance(manifests: Sequence[RunManifest], names: Sequence[str], frame: pd
                 manifest.config_digest[:12] or NONE,
                 manifest.created_at[:10] or NONE,
                 manifest.versions.get("hermes-lab", NONE),
+                tasks_version(manifest.tasks_digest) or NONE,
             )
         )
-    header = ("run", "command", "suite", "agent", "model", "episodes wanted", "configuration", "begun", "version")
+    header = (
+        "run",
+        "command",
+        "suite",
+        "agent",
+        "model",
+        "episodes wanted",
+        "configuration",
+        "begun",
+        "version",
+        "tasks",
+    )
     ended = endings(frame)
     return section(
-        "runs", "Runs", table(header, rows, text=9), *([ended] if ended else []), element("p", shown, class_="axis")
+        "runs", "Runs", table(header, rows, text=10), *([ended] if ended else []), element("p", shown, class_="axis")
     )

@@ -30,7 +30,7 @@ from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.folder import with_kept_suite
-from hermes_lab.runners.engine.plan import Command, plan_run
+from hermes_lab.runners.engine.plan import Command, plan_run, tasks_digest
 from hermes_lab.runners.engine.snapshots import knowledge_of
 from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.episodes import find_episode
@@ -39,6 +39,7 @@ from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.skills.library import Library
 from hermes_lab.suites import SessionSuite, servers_of
 from hermes_lab.tasks import load_suite
+from hermes_lab.tasks_version import other_versions
 from hermes_lab.text.printable import printable
 from hermes_lab.types import Child, Episode, Message, Trajectory
 from hermes_lab.types.episode import CHAT
@@ -135,7 +136,7 @@ async def _rerun(
     if not live:  # the recording itself says when the time limit was reached
         config = config.model_copy(update={"agent": config.agent.model_copy(update={"max_seconds": 1e9})})
     knowledge = knowledge_of(run, recorded)
-    spec, weights = _planned_rollout(config, manifest, recorded, knowledge.library)
+    spec, weights = _planned_rollout(config, manifest, recorded, knowledge.library, say)
     await probe(config.sandbox)
     suite = load_suite(config.suite, config.sandbox)
     program = find_installed(config.agent)
@@ -175,7 +176,7 @@ async def _rerun(
 
 
 def _planned_rollout(
-    config: RunConfig, manifest: RunManifest, recorded: Episode, library: Library
+    config: RunConfig, manifest: RunManifest, recorded: Episode, library: Library, say: Callable[[str], None]
 ) -> tuple[RolloutSpec, str]:
     """The rollout as planned, and the adapter that it ran with. `library` is the one that the episode started with."""
     command: Command = "learn" if manifest.command == "learn" else "uplift" if manifest.command == "uplift" else "run"
@@ -183,7 +184,10 @@ def _planned_rollout(
     # Plan only this arm: another one may need a different library.
     if key := lane_key(recorded.lane):
         config = config.model_copy(update={"learning": config.learning.model_copy(update={"arms": (key.arm,)})})
-    for lane in plan(config, load_suite(config.suite, config.sandbox), library):
+    lanes = plan(config, load_suite(config.suite, config.sandbox), library)
+    if other := other_versions(manifest.tasks_digest, tasks_digest(lanes[:1])):
+        say(f"the run has version {other[0]} of the tasks, now it is {other[1]}, so messages differ")
+    for lane in lanes:
         if lane.name == recorded.lane:
             # An uplift reruns tasks of any round, as the held-out tasks of its only check.
             steps = lane.steps if command == "uplift" else (recorded.round,)

@@ -9,9 +9,10 @@ from types import MappingProxyType
 
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.errors import ConfigError
-from hermes_lab.manifest import RunManifest, config_differences, read_manifest, same_tasks, versions
+from hermes_lab.manifest import RunManifest, config_differences, read_manifest, versions
 from hermes_lab.mcp.snapshot import differences, tools_digest
 from hermes_lab.records import episode_files, write_atomic, write_json
+from hermes_lab.tasks_version import other_versions
 from hermes_lab.types import ProgramUse, ServedTools
 
 _LOCK = ".lock"
@@ -118,7 +119,12 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
             "another --out"
         )
     adapters = "learning.adapters" if now.config["learning"]["adapters"] else "model.adapter"
-    if not same_tasks(earlier.tasks_digest, now.tasks_digest):
+    if other := other_versions(earlier.tasks_digest, now.tasks_digest):
+        raise ConfigError(
+            f"{out}: was started with version {other[0]} of the tasks, now it is {other[1]}, with other texts; choose "
+            "another --out, or resume with the release of the lab that started it"
+        )
+    if earlier.tasks_digest != now.tasks_digest:
         raise ConfigError(f"{out}: the suite's tasks have changed since the run started; choose another --out")
     for field, what in (
         ("library", "the skills of skills.library"),

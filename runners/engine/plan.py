@@ -14,13 +14,13 @@ import msgspec
 from hermes_lab.config.schema import Arm, RunConfig
 from hermes_lab.harness.worker import ReviewWhen
 from hermes_lab.lane import MAIN
-from hermes_lab.manifest import WITHOUT_OBJECTS
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import RolloutSpec
 from hermes_lab.runners.engine.lanes import LEARNING
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.registry import wrap_suite_errors
+from hermes_lab.tasks_version import with_version
 from hermes_lab.types import Task
 
 Command = Literal["run", "learn", "uplift"]
@@ -110,7 +110,7 @@ def tasks_digest(lanes: Sequence[Lane]) -> str:
     """sha256 over all tasks in order, so that a resume with different data is rejected.
 
     Objects of our own classes in `Task.truth` are left out: their fields may change between versions, and tests pin the
-    tasks that they generate. A digest that leaves any out starts with `2:` (`hermes_lab.manifest`).
+    tasks that they generate. A digest that leaves any out has a version (`hermes_lab.tasks_version`).
     """
     digest, known, plain = hashlib.sha256(), dict[int, bytes](), _Plain()
     for lane in lanes:
@@ -119,7 +119,7 @@ def tasks_digest(lanes: Sequence[Lane]) -> str:
             if len(lanes) > 1:  # all arms share the same task objects
                 known[id(task)] = found
             digest.update(lane.name.encode() + found)
-    return (WITHOUT_OBJECTS if plain.left_out else "") + digest.hexdigest()
+    return with_version(digest.hexdigest()) if plain.left_out else digest.hexdigest()
 
 
 class _Plain:

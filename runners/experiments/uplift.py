@@ -18,7 +18,6 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.lane import WHOLE, lane_key, lane_name, without
-from hermes_lab.manifest import same_tasks
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.folder import with_kept_suite
@@ -29,6 +28,7 @@ from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.skills.learning.listing import choose
 from hermes_lab.skills.library import Library, check_skill_name, load_snapshot
 from hermes_lab.tasks import load_suite
+from hermes_lab.tasks_version import other_versions
 from hermes_lab.types import Task
 
 Blocks = Sequence[Sequence[Task]]
@@ -65,7 +65,11 @@ def open_source(text: str, arm: str, overrides: Sequence[str]) -> Source:
     )
     suite = load_suite(config.suite, config.sandbox)
     lanes = lanes_of(run, config, suite)
-    if not same_tasks(manifest.tasks_digest, tasks_digest(lanes)):
+    if other := other_versions(manifest.tasks_digest, now := tasks_digest(lanes)):
+        raise ConfigError(
+            f"{run}: has version {other[0]} of the tasks, now it is {other[1]}, so they cannot be regenerated"
+        )
+    if manifest.tasks_digest != now:
         raise ConfigError(f"{run}: its tasks cannot be regenerated, since the suite or the overrides have changed")
     chosen = [each for each in lanes if (each.name == lane if lane else _has_arm(each, arm))]
     if not chosen:

@@ -69,8 +69,8 @@ class Counting(DataFamily[H, S], Generic[H, S, W]):
         """Lists the input files and shows the top of each."""
         files = " ".join(instance.inputs)
         return (
-            shell(f"ls -l {files}", "First a look at what is there."),
-            shell(f"head -n 8 {files}", "And at the top of each file."),
+            shell(f"ls -l {files}", "First I look at what is there."),
+            shell(f"head -n 8 {files}", "Then at the top of each file."),
         )
 
     def skill_body(self, entity: Entity, site_config: H, rule: Rule) -> str:

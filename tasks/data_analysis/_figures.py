@@ -83,7 +83,7 @@ class Text:
     name: str
     key: str
     right: frozenset[str]
-    form: str = "a text"
+    form: str = "a string"
 
     def fits(self, value: object) -> bool:
         """Whether it is a non-empty string."""
@@ -101,7 +101,7 @@ async def judge_figures(instance: TaskInstance, workspace: Workspace, figures: S
     fits = {figure.key: figure.fits(given.get(figure.key)) for figure in figures}
     wanted = " and ".join(f"`{figure.key}`, {figure.form}" for figure in figures if not fits[figure.key])
     return (
-        criterion("answer_present", found is not None, f"{ANSWER} is missing, or no JSON"),
+        criterion("answer_present", found is not None, f"{ANSWER} is missing or not valid JSON"),
         criterion("schema", all(fits.values()), f"{ANSWER} needs {wanted}"),
         await inputs_untouched(workspace, instance.files, instance.inputs),
         *(_judged(figure, figure.share(given[figure.key]) if fits[figure.key] else 0.0) for figure in figures),
@@ -109,7 +109,7 @@ async def judge_figures(instance: TaskInstance, workspace: Workspace, figures: S
 
 
 def _judged(figure: Figure, share: float) -> Criterion:
-    return Criterion(figure.name, share, "" if share == 1.0 else f"`{figure.key}` is not right", ruled=True)
+    return Criterion(figure.name, share, "" if share == 1.0 else f"`{figure.key}` is wrong", ruled=True)
 
 
 def _near(value: object, right: float, tolerance: float) -> bool:

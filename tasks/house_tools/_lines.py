@@ -101,7 +101,7 @@ class Tool:
     function: str
     made: str
     body: str
-    """The code that computes `lines` from the rows, given the options `asked`."""
+    """The code that computes `lines` from the rows, given the options `args`."""
 
 
 class LineTool(HouseTool[SiteConfig, Table[R]], Generic[R]):
@@ -167,9 +167,9 @@ class LineTool(HouseTool[SiteConfig, Table[R]], Generic[R]):
         text = await read_text(workspace, self.answer, LIMIT)
         found = [line.rstrip() for line in text.splitlines() if line.strip()] if text else []
         return (
-            criterion("answer_present", bool(found), f"{self.answer} is missing, or empty"),
+            criterion("answer_present", bool(found), f"{self.answer} is missing or empty"),
             await inputs_untouched(workspace, instance.files, instance.inputs),
-            criterion("correct", found == self.right(instance, rule), f"{self.answer} is not right", ruled=True),
+            criterion("correct", found == self.right(instance, rule), f"{self.answer} is wrong", ruled=True),
         )
 
 

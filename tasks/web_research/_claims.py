@@ -130,11 +130,11 @@ class Research(DataFamily[H, Q]):
         value, given = _read(found)
         right = self.find(instance, rule)
         return (
-            criterion("answer_present", found is not None, f"{ANSWER} is missing, or no JSON"),
-            criterion("schema", value is not None, f"{ANSWER} has not the form that was asked for"),
+            criterion("answer_present", found is not None, f"{ANSWER} is missing or not valid JSON"),
+            criterion("schema", value is not None, f"{ANSWER} does not have the requested form"),
             _quoted(given, instance.pages),
-            criterion("value", value is not None and _same(value, right), "the value is not right", ruled=True),
-            criterion("sources", _cited(given, right.cites), "the sources are not right", ruled=True),
+            criterion("value", value is not None and _same(value, right), "the value is wrong", ruled=True),
+            criterion("sources", _cited(given, right.cites), "the sources are wrong", ruled=True),
         )
 
     def solve(self, instance: Q, rule: Rule | None) -> tuple[Action, ...]:
@@ -144,8 +144,11 @@ class Research(DataFamily[H, Q]):
         content = json.dumps({"value": right.value, "sources": sources}, ensure_ascii=False) + "\n"
         return (
             Action("web_search", {"query": instance.query, "limit": self.results}, "I search the web."),
-            *(Action("web_extract", {"urls": list(urls)}, "I read on.") for urls in self.steps(instance, rule)),
-            Action("write_file", {"path": ANSWER, "content": content}, "I write the answer down, with its sources."),
+            *(
+                Action("web_extract", {"urls": list(urls)}, "I read these pages.")
+                for urls in self.steps(instance, rule)
+            ),
+            Action("write_file", {"path": ANSWER, "content": content}, "I write the answer with its sources."),
         )
 
     def steps(self, instance: Q, rule: Rule | None) -> list[tuple[str, ...]]:
@@ -189,7 +192,7 @@ def _quoted(given: Sequence[tuple[str, str]], pages: Sequence[Page]) -> Criterio
         page = _page(url, pages)
         inner = quote.strip("«»„“”‹›[]<> ")
         wrong += page is None or not _is_line_in(inner, page.text)
-    return criterion("quotes", bool(given) and not wrong, "a quote does not stand in the page that it is from")
+    return criterion("quotes", bool(given) and not wrong, "a quote does not occur on the page that it cites")
 
 
 def _page(cited: str, pages: Sequence[Page]) -> Page | None:

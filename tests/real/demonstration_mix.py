@@ -17,7 +17,7 @@ from hermes_lab.types import Episode
 KINDS = (
     "a skill is read, and holds",
     "a skill is read, misleads, and is mended",
-    "no skill; the plain way is right",
+    "no skill; the standard way is right",
     "no skill; a rule is found out",
     "skills are listed, and none is read",
     "a call fails, and the next one differs",

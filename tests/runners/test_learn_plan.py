@@ -12,7 +12,6 @@ from hermes_lab.analysis.stats.power import Lanes, power_of_pairs
 from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_key
-from hermes_lab.manifest import same_tasks
 from hermes_lab.protocols import Suite, Workspace
 from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.plan import Lane, tasks_digest
@@ -23,6 +22,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.subtasks import Subtask
+from hermes_lab.tasks_version import CURRENT, other_versions, tasks_version
 from hermes_lab.types import Task, Verdict
 
 
@@ -300,24 +300,25 @@ def test_one_arm_alone_has_no_power() -> None:
 
 
 @pytest.mark.parametrize(
-    ("earlier", "now", "same"),
+    ("earlier", "now", "other"),
     [
-        ("ab", "ab", True),
-        ("ab", "cd", False),  # rows of a file changed
-        ("2:ab", "2:ab", True),
-        ("2:ab", "2:cd", False),
-        ("ab", "2:cd", True),  # the name of a class was in the digest: the configuration tells suites apart
-        ("2:ab", "cd", False),
+        ("ab", "cd", None),  # tasks of a file have no version
+        ("3:ab", "3:cd", None),
+        ("2:ab", "3:cd", ("2", "3")),
+        ("ab", "3:cd", ("1", "3")),
+        ("", "3:cd", None),  # turns of chats have no tasks
     ],
 )
-def test_a_digest_of_tasks_from_before_objects_were_left_out_is_accepted(earlier: str, now: str, same: bool) -> None:
-    assert same_tasks(earlier, now) is same
+def test_the_version_of_the_tasks_is_told_by_their_digest(
+    earlier: str, now: str, other: tuple[str, str] | None
+) -> None:
+    assert other_versions(earlier, now) == other
 
 
 def test_the_digest_of_tasks_does_not_depend_on_the_names_of_our_classes() -> None:
     lanes = plan_learn(configured({"rounds": 1, "worlds": 1}), load_suite(SuiteConfig(name="ledger")), Library())
     before = tasks_digest(lanes)
-    assert before.startswith("2:")
+    assert tasks_version(before) == str(CURRENT)
     name, Subtask.__qualname__ = Subtask.__qualname__, "Piece"
     try:
         assert tasks_digest(lanes) == before

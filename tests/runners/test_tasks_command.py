@@ -52,7 +52,7 @@ def test_show_plays_another_task_of_another_world_with_other_knobs() -> None:
     asked = ("show", "ledger", "--task", "2", "--split", "heldout", "--world", "4", "-c", "suite.options.plain=0")
     shown = tasks(*asked, "--play").stdout
     assert shown.startswith("heldout-w4-s0-000002")
-    assert "| correct | 0 | 0 | 1 | the total is not right |" in shown
+    assert "| correct | 0 | 0 | 1 | the total is wrong |" in shown
     assert "| **score** | **0** | **0** | **1** | |" in shown
     row = json.loads(tasks(*asked, "--json").stdout)
     assert row["id"] == "heldout-w4-s0-000002"

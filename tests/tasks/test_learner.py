@@ -116,7 +116,7 @@ def test_where_nothing_special_holds_any_more_it_says_so_and_believes_it() -> No
     misled = Story(suite, new, taught(suite, old)).run(learner())
     assert misled.successes == [False, True]
     (skill,) = misled.library.skills.values()
-    assert "Nothing special holds" in skill.text
+    assert "There is no special rule" in skill.text
     after = Story(suite, again, misled.library).run(learner())
     assert after.names == ["skill_view", "terminal"]
     assert after.successes == [True]
@@ -236,7 +236,7 @@ def test_where_no_rule_holds_the_reason_is_told_before_the_plain_sentence_and_it
     (subtask,) = subtasks_of(first_task(suite, ruled=False).truth)
     rejected = [[criterion("right", False, "the total is not right", ruled=True)]]
     feedback = write_feedback([subtask], rejected, suite.spec, 1, Draws("it"))
-    told = f"nothing special holds for {subtask.site.called}, the plain way is right"
+    told = f"{subtask.site.called} has no special rule, so the standard way is right"
     assert feedback == f"Rejected: the total is not right; {told}."
     assert learnt(subtask, lines_about(subtask, feedback)) == Lesson(None)
 

@@ -184,7 +184,7 @@ def test_a_decoy_world_is_the_same_to_the_eye_and_has_its_rules_where_there_were
     assert all(bool(a.triggers) != bool(b.triggers) for a, b in zip(real, decoy, strict=True))
     told = rejected(real[0] if not real[0].triggers else decoy[0], WorldSpec())
     assert told.startswith("Rejected: ")
-    assert "; nothing special holds for the " in told
+    assert " has no special rule, so the standard way is right" in told
 
 
 def test_splits_share_no_name() -> None:

@@ -1,4 +1,4 @@
-"""The family `ledger`: a desk's export is totalled with the house tool, whose flags follow the desk's convention."""
+"""The family `ledger`: a desk's export is totalled with a tool, following the desk's rules."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,13 +61,13 @@ class Ledger(HouseTool[SiteConfig, Export]):
         total: Any = found.get("total") if isinstance(found, dict) else None
         right = _total(instance, rule)
         return (
-            criterion("answer_present", found is not None, f"{ANSWER} is missing, or no JSON"),
-            criterion("schema", is_number(total), f"{ANSWER} holds no number `total`"),
+            criterion("answer_present", found is not None, f"{ANSWER} is missing or not valid JSON"),
+            criterion("schema", is_number(total), f"{ANSWER} has no number `total`"),
             await inputs_untouched(workspace, instance.files, instance.inputs),
             criterion(
                 "correct",
                 is_number(total) and abs(total - right) <= TOLERANCE,
-                "the total is not right",
+                "the total is wrong",
                 ruled=True,
             ),
         )
@@ -75,8 +75,8 @@ class Ledger(HouseTool[SiteConfig, Export]):
     def explore(self, instance: Export) -> tuple[Action, ...]:
         """The top of the export, and what the tool can do."""
         return (
-            shell(f"head -n 8 {instance.file}", "First a look at the export."),
-            shell(f"./{self.tool} sum --help", "And at what the tool can do."),
+            shell(f"head -n 8 {instance.file}", "First I look at the export."),
+            shell(f"./{self.tool} sum --help", "Then I check the options of the tool."),
         )
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The house tool: adds up the `amount` column of a desk's export and writes {"total": number}."""
+"""Adds up the `amount` column of an export and writes {"total": number}."""
 
 import argparse
 import csv
@@ -15,7 +15,7 @@ def _number(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -42,25 +42,25 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./ledger", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
     add = commands.add_parser("sum", help="add up an export", allow_abbrev=False).add_argument
-    add("file", help="the export, a CSV file")
-    add("--out", required=True, metavar="FILE", help="where the total goes")
+    add("file", help="CSV file with the export")
+    add("--out", required=True, metavar="FILE", help="file to write the total to")
     pair: dict[str, Any] = {"metavar": "COLUMN=VALUE", "type": _pair, "action": "append", "default": []}
-    add("--drop", help="leave out rows with this value; * stands for anything, A..B for numbers from A to B", **pair)
-    add("--keep", help="count only rows with this value, which is written as for --drop", **pair)
+    add("--drop", help="leave out rows with this value; * matches anything, A..B numbers from A to B", **pair)
+    add("--keep", help="count only rows with this value, written as for --drop", **pair)
     add("--negate", help="subtract rows with this value", **pair)
-    add("--halve", help="count rows with this value by half", **pair)
-    add("--scale", metavar="COLUMN=VALUE:FACTOR", type=_scale, help="multiply rows with this value")
-    add("--since", metavar="COLUMN=NUMBER", type=_since, help="count rows from this number on")
+    add("--halve", help="count half of rows with this value", **pair)
+    add("--scale", metavar="COLUMN=VALUE:FACTOR", type=_scale, help="multiply rows with this value by a factor")
+    add("--since", metavar="COLUMN=NUMBER", type=_since, help="count only rows from this number on")
     add("--null", metavar="AMOUNT", type=_number, help="leave out rows with this amount")
-    add("--cap", metavar="AMOUNT", type=_number, help="count no row with more than this")
+    add("--cap", metavar="AMOUNT", type=_number, help="count at most this much of each amount")
     add("--cut", metavar="ROWS", type=int, default=0, help="leave out this many rows at the end")
-    add("--latest", metavar="COLUMN", help="of rows that share this, count the last")
-    add("--first", metavar="COLUMN", help="of rows that share this, count the first")
+    add("--latest", metavar="COLUMN", help="count only the last row for each value of this column")
+    add("--first", metavar="COLUMN", help="count only the first row for each value of this column")
     add("--times", metavar="COLUMN", help="multiply each amount by this column")
     add("--plus", metavar="COLUMN", help="add this column to each amount")
-    add("--minus", metavar="COLUMN", help="take this column off each amount")
+    add("--minus", metavar="COLUMN", help="subtract this column from each amount")
     add("--add", metavar="AMOUNT", type=_number, default=Decimal(0), help="add this once to the total")
-    add("--divide", metavar="NUMBER", type=_number, default=Decimal(1), help="divide the total")
+    add("--divide", metavar="NUMBER", type=_number, default=Decimal(1), help="divide the total by this")
     return parser
 
 
@@ -107,7 +107,7 @@ def _amount(row: dict[str, str], options: argparse.Namespace) -> Decimal:
 
 
 def main() -> int:
-    """Exit code 0, or 2 with one line that says what is wrong."""
+    """Runs the command. Returns 2 after an error."""
     options = _parser().parse_args()
     try:
         with Path(options.file).open(newline="") as file:
@@ -121,7 +121,7 @@ def main() -> int:
     except KeyError as error:
         return _fail(f"{options.file} has no column {error}; it has {', '.join(table.fieldnames or ())}")
     except ArithmeticError:
-        return _fail(f"{options.file} or an option holds something that is no number to count with")
+        return _fail(f"{options.file} or an option has a value that is not a usable number")
     sys.stdout.write(f"{options.out}: total {total:.2f}\n")
     return 0
 

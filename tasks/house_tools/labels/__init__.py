@@ -1,4 +1,4 @@
-"""The family `labels`: labels for a depot's parcels are printed with the house tool, as the depot wants them."""
+"""The family `labels`: labels for a depot's parcels are printed with a tool, following the depot's rules."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The family `menus`: the menu of the day is written with the house tool, as the kitchen wants it."""
+"""The family `menus`: the menu of the day is written with a tool, following the kitchen's rules."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The family `rosters`: the roster of a day is filled with the house tool, as the ward wants it."""
+"""The family `rosters`: the roster of a day is filled with a tool, following the ward's rules."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

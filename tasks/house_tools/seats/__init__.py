@@ -1,4 +1,4 @@
-"""The family `seats`: the guests of an evening are seated with the house tool, as the hall wants them."""
+"""The family `seats`: guests are seated with a tool, following the hall's rules."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count

@@ -1,4 +1,4 @@
-"""The family `signs`: the signs of an exhibition are made with the house tool, as the wing wants them."""
+"""The family `signs`: the signs of an exhibition are made with a tool, following the wing's rules."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -104,7 +104,7 @@ class Figures(Report[SiteConfig, Tables, Custom]):
         read = [_read_figure(each, instance.site_config) for each in found]
         ids = [each.attributes.get("id") for each in found]
         return (
-            criterion("report_present", page is not None, f"{REPORT} is missing, or no page that can be read"),
+            criterion("report_present", page is not None, f"{REPORT} is missing or not a readable page"),
             await inputs_untouched(workspace, instance.files, instance.inputs),
             criterion(
                 "heading", headings == [instance.site_config.title], f"the only h1 must be {instance.site_config.title}"
@@ -126,8 +126,8 @@ class Figures(Report[SiteConfig, Tables, Custom]):
     def explore(self, instance: Tables) -> tuple[Action, ...]:
         """Reads the sheet and the tables."""
         return (
-            shell(f"cat {SHEET}", "First how figures are made here."),
-            shell(f"head -n 4 {instance.folder}/*.csv", "And what the tables look like."),
+            shell(f"cat {SHEET}", "First I read how figures are made here."),
+            shell(f"head -n 4 {instance.folder}/*.csv", "Then I look at the tables."),
         )
 
 
@@ -250,7 +250,7 @@ def _figures_right(found: Sequence[Figure | None], right: Sequence[Figure]) -> l
     for position, wanted in enumerate(right):
         figure = found[position] if position < len(found) else None
         wrong = _wrong(figure, wanted) if figure else list(wanted._fields)
-        reason = f"figure {position + 1} from the top: not right are its {', '.join(wrong)}" if wrong else ""
+        reason = f"figure {position + 1} from the top: wrong {', '.join(wrong)}" if wrong else ""
         criteria.append(Criterion(f"figure_{position + 1}", 1 - len(wrong) / len(wanted), reason, ruled=True))
     return criteria
 

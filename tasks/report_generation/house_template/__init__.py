@@ -84,7 +84,7 @@ class HouseTemplate(Report[SiteConfig, Data, Custom]):
         parts = read_parts(text or "")
         sections = [part for part in parts if part.level == 2]
         return (
-            criterion("report_present", bool(text), f"{REPORT} is missing, or no text"),
+            criterion("report_present", bool(text), f"{REPORT} is missing or not text"),
             await inputs_untouched(workspace, instance.files, instance.inputs),
             _headings(instance.site_config, parts),
             _tables(right, sections),
@@ -92,7 +92,7 @@ class HouseTemplate(Report[SiteConfig, Data, Custom]):
                 "day",
                 [line for part in parts[:2] for line in part.lines if line.startswith(f"{instance.site_config.as_of}:")]
                 == [f"{instance.site_config.as_of}: {right.day}"],
-                "the day at the top is not right",
+                "the day at the top is wrong",
                 ruled=True,
             ),
             *_sections_right(instance.site_config, right, sections),
@@ -107,8 +107,8 @@ class HouseTemplate(Report[SiteConfig, Data, Custom]):
     def explore(self, instance: Data) -> tuple[Action, ...]:
         """Reads the template, the style sheet and the data."""
         return (
-            shell("ls -l && cat template.md style.md", "First the template and how we set reports."),
-            shell(f"head -n 6 {instance.file} && wc -l {instance.file}", "And the data."),
+            shell("ls -l && cat template.md style.md", "First I read the template and the style sheet."),
+            shell(f"head -n 6 {instance.file} && wc -l {instance.file}", "Then I look at the data."),
         )
 
 
@@ -134,7 +134,7 @@ def _tables(right: Expected, sections: Sequence[Part]) -> Criterion:
     """Whether each section has exactly one table, with the columns of the template."""
     wanted = [section.rows[0] for section in right.sections]
     found = [part.tables[0][0] if len(part.tables) == 1 and part.tables[0] else () for part in sections]
-    return criterion("tables", found == wanted, "a section does not hold just one table with the template's columns")
+    return criterion("tables", found == wanted, "a section does not have exactly one table with the template's columns")
 
 
 def _sections_right(site_config: SiteConfig, right: Expected, sections: Sequence[Part]) -> list[Criterion]:
@@ -145,7 +145,7 @@ def _sections_right(site_config: SiteConfig, right: Expected, sections: Sequence
         part = sections[number] if number < len(sections) else Part(2, "")
         score, words = share_right(part.tables[0] if len(part.tables) == 1 else (), wanted.rows)
         if part.title != wanted.heading:
-            score, words = score / 2, f"the heading is not right, and {words}"
+            score, words = score / 2, f"the heading is wrong, and {words}"
         reason = "" if score == 1.0 else f"section {name}: {words}"
         criteria.append(Criterion(f"section_{number + 1}", score, reason, ruled=True))
     return criteria

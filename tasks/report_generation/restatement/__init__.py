@@ -81,11 +81,15 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
         parts = read_parts(changes or "")
         complete = rows[:1] == [head] and len(rows) == 1 + len(right.rows) and all(len(row) == COLUMNS for row in rows)
         return (
-            criterion("table_present", bool(table), f"{TABLE} is missing, or no text"),
-            criterion("changes_present", bool(changes), f"{CHANGES} is missing, or no text"),
+            criterion("table_present", bool(table), f"{TABLE} is missing or not text"),
+            criterion("changes_present", bool(changes), f"{CHANGES} is missing or not text"),
             await inputs_untouched(workspace, instance.files, instance.inputs),
-            criterion("table_form", complete, f"{TABLE} has not the header of {NOTES} and a row for each figure"),
-            criterion("changes_form", _has_form(parts, site_config, head), f"{CHANGES} has not the form of {NOTES}"),
+            criterion("table_form", complete, f"{TABLE} does not have the header from {NOTES} and one row per figure"),
+            criterion(
+                "changes_form",
+                _has_form(parts, site_config, head),
+                f"{CHANGES} does not have the form given in {NOTES}",
+            ),
             *_columns_right(rows[1:] if complete else [], right),
             *_list_right(parts, site_config, right),
         )
@@ -97,8 +101,8 @@ class Restatement(Report[SiteConfig, Filings, Custom]):
     def explore(self, instance: Filings) -> tuple[Action, ...]:
         """Reads the notes and the filings."""
         return (
-            shell(f"cat {NOTES}", "First what the notes say."),
-            shell(f"head -n 40 {instance.folder}/*.csv", "And the filings."),
+            shell(f"cat {NOTES}", "First I read the notes."),
+            shell(f"head -n 40 {instance.folder}/*.csv", "Then I look at the filings."),
         )
 
 
@@ -134,7 +138,7 @@ def _list_right(parts: Sequence[Part], site_config: SiteConfig, right: Restated)
     tables = [table for part in parts for table in part.tables]
     score, words = share_right(tables[0][1:] if len(tables) == 1 and tables[0] else (), right.listed)
     return [
-        criterion("count", found == [count], f"{CHANGES}: the count is not right", ruled=True),
+        criterion("count", found == [count], f"{CHANGES}: the count is wrong", ruled=True),
         Criterion("listed", score, "" if score == 1.0 else f"{CHANGES}: {words}", ruled=True),
     ]
 

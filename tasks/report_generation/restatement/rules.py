@@ -113,7 +113,7 @@ _QUARTERS: Mapping[str, Callable[[str, int], str]] = {
     "20243": lambda y, q: f"{y}{q}",
 }
 _ORDERS: Mapping[str, Callable[[int, int], tuple[int, int]]] = {
-    "newest quarter first, the lines of a quarter as ever": lambda quarter, line: (-quarter, line),
+    "newest quarter first, the lines of a quarter in the usual order": lambda quarter, line: (-quarter, line),
     "line by line, each with its quarters from the oldest": lambda quarter, line: (line, quarter),
     "line by line, each with its quarters from the newest": lambda quarter, line: (line, -quarter),
 }

@@ -77,7 +77,7 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
         sheets = read_workbook(data) if data else None
         found = sheets or ()
         return (
-            criterion("book_present", sheets is not None, f"{BOOK} is missing, or no workbook that can be read"),
+            criterion("book_present", sheets is not None, f"{BOOK} is missing or not a readable workbook"),
             await inputs_untouched(workspace, instance.files, instance.inputs),
             criterion(
                 "form",
@@ -88,7 +88,7 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
             criterion(
                 "consistent",
                 _is_consistent(found, site_config),
-                f"what {site_config.summary} says of a table is not the total on its sheet",
+                f"the total of a table in {site_config.summary} differs from the total on its sheet",
             ),
             criterion(
                 "tabs",
@@ -108,8 +108,8 @@ class Workbook(Report[SiteConfig, Tables, Custom]):
     def explore(self, instance: Tables) -> tuple[Action, ...]:
         """Reads the layout, the tables and the writer."""
         return (
-            shell(f"cat {LAYOUT} && head -n 4 {instance.folder}/*.csv", "First the layout and the tables."),
-            shell(f"head -n 9 {WRITER}", "And how the file is written."),
+            shell(f"cat {LAYOUT} && head -n 4 {instance.folder}/*.csv", "First I look at the layout and the tables."),
+            shell(f"head -n 9 {WRITER}", "Then I check how to write the file."),
         )
 
 

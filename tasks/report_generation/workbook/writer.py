@@ -1,4 +1,4 @@
-"""Writes .xlsx files with the standard library alone.
+"""Writes .xlsx files with only the standard library.
 
     from xlsx import Cell, save
     save("book.xlsx", [("First sheet", [["Name", "Price"], ["Nails", Cell(2.5, "0.00")]])])
@@ -19,7 +19,7 @@ DECLARATION = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
 
 
 class Cell(NamedTuple):
-    """What stands in a cell, and how."""
+    """The value of a cell, with its format."""
 
     value: Any
     format: str = "General"

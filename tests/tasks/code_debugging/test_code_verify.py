@@ -55,7 +55,7 @@ async def test_the_obvious_way_is_right_where_no_rule_holds_and_nothing_else_is(
     assert (await judged(open_sandbox, task, way="naive")).success
     idle = await judged(open_sandbox, task, way="")
     assert idle.score == 0.0
-    assert "nothing special holds" not in idle.feedback
+    assert "no special rule" not in idle.feedback
 
 
 @pytest.mark.parametrize("family", RULED)
@@ -65,7 +65,7 @@ async def test_a_touched_input_scores_nothing(open_sandbox: OpenSandbox, family:
     path = next(path for path in scene_of(task).inputs if path.startswith("tests/"))
     verdict = await judged(open_sandbox, task, then=tampering.format(path=path))
     assert (verdict.score, failed(verdict)) == (0.0, {"inputs_untouched"})
-    assert f"{path} must stay as it was" in verdict.feedback
+    assert f"{path} must not be changed" in verdict.feedback
 
 
 @pytest.mark.parametrize("family", RULED)

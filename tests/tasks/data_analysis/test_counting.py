@@ -350,9 +350,7 @@ async def test_wrong_figures_are_named_and_not_told(open_sandbox: OpenSandbox) -
     wrong = {"sums": {"a": 1.0, "b": 2.51, "c": 0, "d": 0}, "n": 4, "at": "noon"}
     (found,) = await criteria(open_sandbox, wrong)
     assert {name: each.score for name, each in found.items() if each.ruled} == {"table": 0.25, "number": 0, "text": 0}
-    assert [each.reason for each in found.values() if each.ruled] == [
-        f"`{k}` is not right" for k in ("sums", "n", "at")
-    ]
+    assert [each.reason for each in found.values() if each.ruled] == [f"`{k}` is wrong" for k in ("sums", "n", "at")]
     assert all(each.score == 1.0 for each in found.values() if not each.ruled)
 
 

@@ -102,7 +102,7 @@ async def test_a_plain_desk_takes_the_plain_total_and_tells_no_rule(open_sandbox
     task = task_of("")
     assert (await judged(open_sandbox, task, command_of(SUITE.naive(task)))).success
     wrong = await judged(open_sandbox, task, leave({"total": 1}))
-    assert "the plain way is right" in wrong.feedback
+    assert "so the standard way is right" in wrong.feedback
 
 
 @pytest.mark.anyio
@@ -154,7 +154,7 @@ async def test_a_touched_input_scores_nothing(open_sandbox: OpenSandbox, tamperi
     file = subtasks_of(task.truth)[0].instance.file  # type: ignore[attr-defined]
     verdict = await judged(open_sandbox, task, command_of(SUITE.oracle(task)), tampering.format(file=file))
     assert (verdict.score, verdict.criteria["correct"], verdict.criteria["inputs_untouched"]) == (0.0, 1.0, 0.0)
-    assert "must stay as it was" in verdict.feedback
+    assert "must not be changed" in verdict.feedback
 
 
 @pytest.mark.anyio
@@ -166,9 +166,9 @@ async def test_the_tool_says_what_is_wrong(open_sandbox: OpenSandbox) -> None:
         "sum missing.csv --out answer.json": "missing.csv: No such file",
         "sum {file} --out answer.json --drop nowhere=x": "has no column 'nowhere'; it has ",
         "sum {file} --out answer.json --drop x": "is not COLUMN=VALUE",
-        "sum {file} --out answer.json --keep amount=x..y": "no number to count with",
+        "sum {file} --out answer.json --keep amount=x..y": "not a usable number",
         "sum {file} --out answer.json --scale a=b": "is not COLUMN=VALUE:FACTOR",
-        "sum {file} --out answer.json --divide 0": "no number to count with",
+        "sum {file} --out answer.json --divide 0": "not a usable number",
     }
     file = subtasks_of(task.truth)[0].instance.file  # type: ignore[attr-defined]
     async with open_sandbox() as sandbox:

@@ -63,9 +63,9 @@ async def test_a_rejection_names_what_is_open_and_else_tells_the_rule_but_never_
     assert rule.instruction in told.feedback
     assert right["value"] not in told.feedback
     assert right["sources"][0]["url"] not in told.feedback
-    assert "a quote does not stand in the page" in quote.feedback
+    assert "a quote does not occur on the page" in quote.feedback
     assert rule.instruction not in quote.feedback + schema.feedback
-    assert "has not the form" in schema.feedback
+    assert "does not have the requested form" in schema.feedback
 
 
 @pytest.mark.parametrize(
