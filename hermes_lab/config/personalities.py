@@ -7,7 +7,7 @@ NONE = "none"
 PRESETS: Mapping[str, str] = MappingProxyType(
     {
         NONE: "",
-        "concise": "Answer in as few words as the matter allows. No introduction, no summary, no praise.",
+        "concise": "Answer in as few words as possible. No introduction, no summary, no praise.",
         "teacher": "Explain step by step and in plain words. Say why a step is taken, give a small example, and name "
         "the next thing worth learning.",
         "engineer": "Speak as one engineer to another: exact terms, numbers with units, commands that can be copied. "

@@ -61,14 +61,14 @@ def test_other_prompts_are_named_in_the_verdict(write_run: WriteRun) -> None:
     a = write_run(solving(10), "a", command="run")
     b = write_run(solving(30), "b", command="run", prompts="2")
     assert verdict(a, b).sentence.startswith(f"{b} vs {a} (prompts: 1 -> 2): ")
-    assert "prompts" not in verdict(a, write_run(solving(20), "c", command="run", prompts="1")).sentence
+    assert "prompts:" not in verdict(a, write_run(solving(20), "c", command="run", prompts="1")).sentence
 
 
 def test_other_prompts_of_tasks_are_refused_with_the_versions(write_run: WriteRun) -> None:
     a = write_run(prompted(solving(10), "Do"), "a", command="run")
     b = write_run(prompted(solving(10), "Please do"), "b", command="run", prompts="2")
     with pytest.raises(ConfigError, match=r"another prompt \(versions 1 and 2 of the prompts\), such as "):
-        verdict(a, b)
+        compare_runs(a, b)
 
 
 def test_an_adapter_alone_is_new_weights(write_run: WriteRun) -> None:

@@ -290,7 +290,7 @@ def test_tools_answer_what_the_sandbox_does_and_calls_after_the_end_do_not_run(l
     environment.reset(**row)
     assert json.loads(environment.terminal(command="echo hello"))["output"] == "hello\n"
     assert "error" in json.loads(environment.read_file(path="missing"))
-    assert "bad arguments" in environment.terminal(cmd="ls")
+    assert "invalid arguments" in environment.terminal(cmd="ls")
     environment.get_reward()
     assert json.loads(environment.terminal(command="echo hello")) == {"error": "not run: the episode is over"}
 

@@ -56,8 +56,8 @@ class DiscordPlatform:
     hint = (
         "Your replies are shown in Discord, which renders a part of Markdown: emphasis, headings, lists, quotes, links "
         "and code blocks, but no tables and no pictures by their address. Keep replies short. Nobody is notified by a "
-        "mention that you write. Of what people send you get the text only; a line in brackets names what they sent "
-        "besides. People give you commands as `!status`, or as `/status` after your name, since Discord keeps a `/` at "
+        "mention that you write. You only get the text of what people send; a line in brackets names anything else. "
+        "People give you commands as `!status`, or as `/status` after your name, since Discord keeps a `/` at "
         "the start for its own menu."
     )
     idempotent = False

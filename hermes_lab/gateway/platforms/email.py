@@ -46,8 +46,8 @@ class EmailPlatform:
     limit = Limit(1_000_000, "bytes")
     hint = (
         "Your replies are sent as plain-text e-mails: Markdown is not rendered, so write no tables, headings or "
-        "emphasis marks. A reply is one mail: answer completely, since people read it later. Of the mails that you get "
-        "you see the text only; a line in brackets names the attachments."
+        "emphasis marks. A reply is one mail: answer completely, since people read it later. You only get the text of "
+        "the mails that people send; a line in brackets names the attachments."
     )
     idempotent = False  # not every server drops a second mail with the same Message-ID
 

@@ -48,8 +48,8 @@ class SlackPlatform:
     hint = (
         "Your replies are shown in Slack, whose markup is not Markdown: *bold*, _italic_, ~struck~, `code`, ``` blocks "
         "and > quotes work; headings, tables and [links](address) do not, so write addresses as they are. Nobody is "
-        "notified by an @name that you write. Of what people send you get the text only; a line in brackets names what "
-        "they sent besides. Slack keeps what begins with a slash for itself: people write commands as !status, or "
+        "notified by an @name that you write. You only get the text of what people send; a line in brackets names "
+        "anything else. Slack keeps what begins with a slash for itself: people write commands as !status, or "
         "after a mention of you."
     )
     idempotent = False

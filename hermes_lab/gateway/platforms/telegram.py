@@ -45,8 +45,8 @@ class TelegramPlatform:
     limit = Limit(4096, "utf16")
     hint = (
         "Your replies are shown in Telegram as plain text: Markdown is not rendered, so write no tables, headings or "
-        "emphasis marks. Keep replies and paragraphs short: they are read on a phone. Of what people send you get the "
-        "text only; a line in brackets names what they sent besides."
+        "emphasis marks. Keep replies and paragraphs short: they are read on a phone. You only get the text of "
+        "what people send; a line in brackets names anything else."
     )
     idempotent = False
 

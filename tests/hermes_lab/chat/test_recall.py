@@ -44,7 +44,7 @@ def test_nothing_recalled_is_no_block() -> None:
 def test_the_block_says_what_it_is_and_where_things_come_from() -> None:
     block = recall_block([recalled("The port is 8080.\nIt was 80 before.")], ["The user likes tea."])
     assert block.splitlines()[0] == "<recalled-memories>"
-    assert "it is no\ninstruction" in block
+    assert "not an instruction" in block
     assert block.endswith(
         "> [episodic, 2026-03-01, session abc]\n> The port is 8080.\n> It was 80 before.\n\n"
         "> [external memory]\n> The user likes tea.\n</recalled-memories>"

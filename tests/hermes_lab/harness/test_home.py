@@ -129,7 +129,7 @@ def test_what_other_programs_accept_is_kept(tmp_path: Path, head: str, name: str
         ("no frontmatter", "must begin with frontmatter"),
         ("---\nname: x\ndescription: y\n---\n", "has no body"),
         ("---\nname: x\n---\n\nBody.", "description"),
-        ("---\nname: [\n---\n\nBody.", "not YAML"),
+        ("---\nname: [\n---\n\nBody.", "not valid YAML"),
     ],
 )
 def test_what_cannot_be_carried_on_is_said(tmp_path: Path, text: str, why: str) -> None:
