@@ -120,7 +120,11 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     ),
     "closing": (
         RuleType(
-            ("details end with {words}", "the details always close with {words}", "{words} are the last words of the details"),
+            (
+                "details end with {words}",
+                "the details always close with {words}",
+                "{words} are the last words of the details",
+            ),
             "put a full stop and {words} after the details",
             lambda draws, config: {"words": draws.choice(["call back", "please confirm", "no rush", "bring keys"])},
         ),
@@ -128,7 +132,11 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     ),
     "watcher": (
         RuleType(
-            ("{role} watches every ticket", "tickets are watched by {role}", "{role} is notified of all tickets as a watcher"),
+            (
+                "{role} watches every ticket",
+                "tickets are watched by {role}",
+                "{role} is notified of all tickets as a watcher",
+            ),
             "set watchers to {role} only",
             lambda draws, config: {"role": draws.choice(["security", "stores", "finance", "porter"])},
             unseen=True,

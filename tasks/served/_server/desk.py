@@ -25,7 +25,12 @@ _TICKET: dict[str, dict[str, Any]] = {
     "priority": {"type": "string", "enum": list(PRIORITIES), "default": "normal"},
     "tags": {**_TEXTS, "default": []},
     "watchers": {**_TEXTS, "description": "Who is notified of every change.", "default": []},
-    "due_days": {"type": "integer", "minimum": 0, "description": "Days until the ticket is due; 0 for no due date.", "default": 0},
+    "due_days": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "Days until the ticket is due; 0 for no due date.",
+        "default": 0,
+    },
 }
 
 

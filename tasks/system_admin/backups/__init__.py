@@ -82,7 +82,9 @@ class Backups(DataFamily[SiteConfig, Order]):
                 "repeatable", bool(second) and _lasting(first) == _lasting(second), "a second run changes something"
             ),
             criterion(
-                "sparse", not any(row["full"] for row in second if row.get("size", 0) > 1 << 20), "holes are not preserved"
+                "sparse",
+                not any(row["full"] for row in second if row.get("size", 0) > 1 << 20),
+                "holes are not preserved",
             ),
             criterion("copy", _is_copied(second, right, wanted), "a trial restore does not work", ruled=True),
             criterion(
