@@ -29,15 +29,15 @@ _REQUESTS: Mapping[str, Sequence[str]] = {
     "train": (
         'Report {reference} is for {place}: "{title}", {details}. File it as a ticket.',
         'File a ticket for {place} about report {reference}. Title: "{title}". Details: "{details}".',
-        '{reference} came in for {place}. It says "{title}" and "{details}". It needs a ticket.',
+        '{reference} came in for {place}. The title is "{title}", the details are "{details}". It needs a ticket.',
     ),
     "validation": (
         'Please open a ticket with {place}: reference {reference}, title "{title}", details "{details}".',
-        'A ticket with {place} is wanted. Reference {reference}, "{title}": "{details}".',
+        'We need a ticket with {place}. Reference {reference}, "{title}": "{details}".',
     ),
     "heldout": (
-        'Someone called about "{title}" ({details}). Let {place} know by a ticket under {reference}.',
-        'Put "{title}" on record with {place}, as {reference}. The caller said "{details}".',
+        'Someone called about "{title}" ({details}). Let {place} know with a ticket under {reference}.',
+        'Log "{title}" with {place}, as {reference}. The caller said "{details}".',
     ),
 }
 _TITLES: Mapping[str, Sequence[str]] = {
@@ -65,7 +65,7 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     "prefix": (
         RuleType(
             (
-                "titles of tickets begin with {mark}",
+                "ticket titles begin with {mark}",
                 "every title starts with {mark}",
                 "{mark} is the first thing in a title",
             ),
@@ -77,7 +77,7 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     "queue": (
         RuleType(
             (
-                "tickets go into the queue {queue}",
+                "tickets go to the queue {queue}",
                 "the queue for tickets is {queue}",
                 "{queue} is the only queue in use",
             ),
@@ -91,7 +91,7 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
             (
                 "tickets have the priority {priority}",
                 "the priority of every ticket is {priority}",
-                "no priority is used but {priority}",
+                "{priority} is the only priority in use",
             ),
             "set priority to {priority}",
             lambda draws, config: {"priority": draws.choice(["low", "high", "urgent"])},
@@ -101,7 +101,7 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     "tag": (
         RuleType(
             ("tickets carry the tag {tag}", "every ticket is tagged {tag}", "{tag} is the tag of all tickets"),
-            "set tags to {tag} alone",
+            "set tags to {tag} only",
             lambda draws, config: {"tag": draws.choice(["walk-in", "audit", "seasonal", "vendor", "pilot"])},
         ),
         lambda ticket, rule: {**ticket, "tags": [rule["tag"]]},
@@ -110,8 +110,8 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
         RuleType(
             (
                 "tickets are due within {days} days",
-                "every ticket has {days} days",
-                "{days} days are given for a ticket",
+                "every ticket has a deadline of {days} days",
+                "a ticket has to be done in {days} days",
             ),
             "set due_days to {days}",
             lambda draws, config: {"days": draws.integer(2, 9)},
@@ -120,7 +120,11 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     ),
     "closing": (
         RuleType(
-            ("details end with {words}", "the details close with {words}", "{words} are the last words of the details"),
+            (
+                "details end with {words}",
+                "the details always close with {words}",
+                "{words} are the last words of the details",
+            ),
             "put a full stop and {words} after the details",
             lambda draws, config: {"words": draws.choice(["call back", "please confirm", "no rush", "bring keys"])},
         ),
@@ -128,8 +132,12 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     ),
     "watcher": (
         RuleType(
-            ("{role} watches every ticket", "tickets are watched by {role}", "{role} is told of all tickets"),
-            "set watchers to {role} alone",
+            (
+                "{role} watches every ticket",
+                "tickets are watched by {role}",
+                "{role} is notified of all tickets as a watcher",
+            ),
+            "set watchers to {role} only",
             lambda draws, config: {"role": draws.choice(["security", "stores", "finance", "porter"])},
             unseen=True,
         ),
@@ -138,7 +146,7 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     "loud": (
         RuleType(
             (
-                "titles of tickets are in capital letters",
+                "ticket titles are in capital letters",
                 "every title is in upper case",
                 "titles use capitals throughout",
             ),

@@ -18,14 +18,19 @@ _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
 _TICKET: dict[str, dict[str, Any]] = {
     "reference": {"type": "string", "description": "The reference of the report, such as REF-1042."},
-    "desk": {"type": "string", "description": "The help desk that gets it."},
+    "desk": {"type": "string", "description": "The help desk that the ticket is for."},
     "title": _TEXT,
     "details": _TEXT,
     "queue": {"type": "string", "description": "The queue at that desk.", "default": "inbox"},
     "priority": {"type": "string", "enum": list(PRIORITIES), "default": "normal"},
     "tags": {**_TEXTS, "default": []},
-    "watchers": {**_TEXTS, "description": "Who is told of every change.", "default": []},
-    "due_days": {"type": "integer", "minimum": 0, "description": "Days until it is due; 0: never.", "default": 0},
+    "watchers": {**_TEXTS, "description": "Who is notified of every change.", "default": []},
+    "due_days": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "Days until the ticket is due; 0 for no due date.",
+        "default": 0,
+    },
 }
 
 
@@ -48,13 +53,13 @@ def _tool(
 TOOLS = [
     _tool(
         "file_ticket",
-        "File a ticket, or replace the one with this reference.",
+        "File a ticket. Replaces an existing ticket with the same reference.",
         _TICKET,
         ["reference", "desk", "title", "details"],
         False,
     ),
     _tool("get_ticket", "Get a ticket.", {"reference": _TICKET["reference"]}, ["reference"], True),
-    _tool("list_tickets", "List tickets, of one desk or of all.", {"desk": _TICKET["desk"]}, [], True),
+    _tool("list_tickets", "List the tickets of one desk, or of all desks.", {"desk": _TICKET["desk"]}, [], True),
     _tool("delete_ticket", "Delete a ticket.", {"reference": _TICKET["reference"]}, ["reference"], False),
 ]
 
@@ -80,7 +85,7 @@ def read() -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise Refused(f"{STATE} is damaged: {error}") from None
     if not isinstance(found, dict) or not all(_is_ticket(each) for each in found.values()):
-        raise Refused(f"{STATE} is damaged: it has something else than tickets")
+        raise Refused(f"{STATE} is damaged: it contains something other than tickets")
     return found
 
 
@@ -99,9 +104,9 @@ def check(name: str, value: Any, schema: dict[str, Any]) -> None:
     """Raises `Refused` for a value that does not fit the schema of its argument."""
     kind: Any = {"string": str, "integer": int, "array": list}[schema["type"]]
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise Refused(f"{name} must be of the type {schema['type']}")
+        raise Refused(f"{name} must be of type {schema['type']}")
     if "enum" in schema and value not in schema["enum"]:
-        raise Refused(f"{name} is one of {', '.join(schema['enum'])}")
+        raise Refused(f"{name} must be one of {', '.join(schema['enum'])}")
     if value < schema.get("minimum", value):
         raise Refused(f"{name} must be at least {schema['minimum']}")
     for each in list(value) if "items" in schema else []:
@@ -112,14 +117,14 @@ def call(name: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """The structured result of a call. Raises `Refused`, and `Invalid` for an unknown tool."""
     tool = next((each for each in TOOLS if each["name"] == name), None)
     if tool is None:
-        raise Invalid(-32602, f"no tool {name!r}")
+        raise Invalid(-32602, f"unknown tool {name!r}")
     schema: dict[str, Any] = tool["inputSchema"]
     for each in schema["required"]:
         if each not in arguments:
             raise Refused(f"{each} is missing")
     for each, value in arguments.items():
         if each not in schema["properties"]:
-            raise Refused(f"no argument {each!r}")
+            raise Refused(f"unknown argument {each!r}")
         check(each, value, schema["properties"][each])
     tickets = read()
     if name == "file_ticket":
@@ -160,7 +165,7 @@ def answer(method: Any, params: Any) -> dict[str, Any]:
         except Refused as error:
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
         return {"content": [{"type": "text", "text": json.dumps(result)}], "structuredContent": result}
-    raise Invalid(-32601, f"no method {method!r}")
+    raise Invalid(-32601, f"unknown method {method!r}")
 
 
 def reply(line: str) -> dict[str, Any] | None:
@@ -168,7 +173,7 @@ def reply(line: str) -> dict[str, Any] | None:
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
-        return {"id": None, "error": {"code": -32700, "message": "no valid JSON"}}
+        return {"id": None, "error": {"code": -32700, "message": "not valid JSON"}}
     if not isinstance(message, dict) or not isinstance(message.get("method", ""), str):
         return {"id": None, "error": {"code": -32600, "message": "a message is an object with a method"}}
     if (

@@ -1,4 +1,4 @@
-"""The family `backups`: write a script that makes a faithful copy, by the convention of the house."""
+"""The family `backups`: write a script that makes a faithful copy, by the convention of the site."""
 
 import json
 import secrets
@@ -75,18 +75,20 @@ class Backups(DataFamily[SiteConfig, Order]):
         codes, first, second = await _run_twice(instance, workspace) if delivered else ([], [], [])
         wanted = copied(right, instance.site_config, grown(instance.tree))
         return (
-            criterion("script_present", bool(delivered), f"{SCRIPT} is missing, or no plain file"),
+            criterion("script_present", bool(delivered), f"{SCRIPT} is missing, or not a plain file"),
             await inputs_untouched(workspace, instance.files, instance.files),
             criterion("runs", codes == ["0", "0"], f"{SCRIPT} does not run twice with exit code 0"),
             criterion(
                 "repeatable", bool(second) and _lasting(first) == _lasting(second), "a second run changes something"
             ),
             criterion(
-                "sparse", not any(row["full"] for row in second if row.get("size", 0) > 1 << 20), "holes are lost"
+                "sparse",
+                not any(row["full"] for row in second if row.get("size", 0) > 1 << 20),
+                "holes are not preserved",
             ),
             criterion("copy", _is_copied(second, right, wanted), "a trial restore does not work", ruled=True),
             criterion(
-                "sums", _is_listed(second, instance, right, wanted), "the checksums cannot be checked", ruled=True
+                "sums", _is_listed(second, instance, right, wanted), "the checksums cannot be verified", ruled=True
             ),
         )
 

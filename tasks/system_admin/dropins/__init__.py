@@ -1,4 +1,4 @@
-"""The family `dropins`: put three settings of a service into a drop-in, by the convention of the house."""
+"""The family `dropins`: put three settings of a service into a drop-in, by the convention of the site."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -98,7 +98,7 @@ class DropIns(DataFamily[SiteConfig, Change]):
         added = [each for each, node in new.items() if each.startswith(f"{drop_ins}/") and node.kind == "f"]
         text = await read_text(workspace, path, limit=10_000)
         return (
-            criterion("drop_in_present", bool(added), f"{drop_ins} holds no new drop-in"),
+            criterion("drop_in_present", bool(added), f"{drop_ins} has no new drop-in"),
             await inputs_untouched(workspace, instance.files, instance.inputs),
             criterion("read", _is_laid(new, instance, right), "the service does not read the new drop-in", ruled=True),
             criterion(
@@ -119,7 +119,7 @@ class DropIns(DataFamily[SiteConfig, Change]):
             shell(f"install -m {right.mode or '644'} /dev/stdin {path} <<'EOF'\n{text}\nEOF", "I write the drop-in."),
             shell(
                 f"find {instance.folder} -name '*{instance.wish.name}*' ! -path '{path}' -print -delete",
-                "There must be no second one of that name.",
+                "There must not be another one with that name.",
             ),
         ]
         if right.enabled:

@@ -1,4 +1,4 @@
-"""The family `rotation`: rotate a full log by hand, by the convention of the house."""
+"""The family `rotation`: rotate a full log by hand, by the convention of the site."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -105,13 +105,13 @@ class Rotation(DataFamily[SiteConfig, Turn]):
             criterion(
                 "current",
                 log == right.head.encode() and await _is_held(workspace, instance, files, right),
-                "the service does not go on logging as it should",
+                "the service does not continue logging correctly",
                 ruled=True,
             ),
             criterion(
                 "old",
                 _are_named(files, instance, right) and await _hold(workspace, instance, right),
-                "the old logs are not as they should be",
+                "the old logs are not right",
                 ruled=True,
             ),
         )
@@ -123,12 +123,12 @@ class Rotation(DataFamily[SiteConfig, Turn]):
         actions = [
             shell(
                 UNDO.format(f"{instance.folder} {instance.run}"),
-                "A copy first, to begin every attempt with.",
+                "A copy first, as the start of every attempt.",
             ),
             shell(f"( cd {instance.folder} && {' && '.join(steps)} )", "Now the rotation, last one first."),
         ]
         if right.flag:
-            actions.append(shell(f"touch {instance.run}/{right.flag}", "The writer has to know."))
+            actions.append(shell(f"touch {instance.run}/{right.flag}", "Tell the writer."))
         return tuple(actions)
 
 
