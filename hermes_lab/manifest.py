@@ -15,8 +15,6 @@ from hermes_lab.types import ProgramUse, ServedTools
 
 OWN_LOOP = "the lab's own loop"
 """The agent of a run without a program."""
-WITHOUT_OBJECTS = "2:"
-"""Begins a digest of tasks that leaves out objects of the lab's own classes. Earlier ones had their names in it."""
 
 
 class RescoredRun(msgspec.Struct, frozen=True):
@@ -83,12 +81,6 @@ def no_run(folder: Path) -> ConfigError:
     """The error for a folder without a run."""
     why = "no run.json" if folder.is_dir() else "not a folder" if folder.exists() else "no such folder"
     return ConfigError(f"{folder}: no run here ({why})")
-
-
-def same_tasks(earlier: str, now: str) -> bool:
-    """Whether two digests of tasks are of the same ones. One from before `WITHOUT_OBJECTS` cannot be compared where the
-    tasks have such objects; their suite and seed are compared as a part of the configuration."""
-    return earlier == now or (now.startswith(WITHOUT_OBJECTS) and not earlier.startswith(WITHOUT_OBJECTS))
 
 
 def config_differences(a: RunManifest, b: RunManifest) -> Iterator[tuple[str, Any, Any]]:
