@@ -117,8 +117,8 @@ def check_results() -> str:
 
 
 def check_old_run() -> str:
-    """A run folder of an early version is read, summarised, fitted and compared, and never changed. Its prompts and tasks
-    have other texts now: a replay says so, and a resume is refused."""
+    """A run folder of an early version is read, summarised, fitted and compared, and never changed. Its prompts and
+    tasks have other texts now: a replay says so, and a resume is refused."""
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(OLD_RUN) as archive:
             archive.extractall(folder, filter="data")
