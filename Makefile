@@ -8,7 +8,7 @@ DEMO := runs/demo$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 LOOP := runs/loop
 SFT := $(LOOP)/adapters/sft-v1
 comma := ,
-SHOWN := $(subst $() ,$(comma),$(foreach family,ledger labels menus rosters,$(LOOP)/demonstrations/$(family)/demonstrator))
+shown = $(subst $() ,$(comma),$(foreach part,ledger labels menus rosters small_services small_builds,$(1)/$(part)/demonstrator))
 HERMES := runs/real-hermes$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 # The scripted model's gain is large enough for 6 worlds; 20 detect one of 16 points with power 0.8.
 WORLDS ?= $(if $(MODEL_URL),20,6)
@@ -48,7 +48,7 @@ demo: setup ## a learning experiment with the packaged model: run, fit, compare,
 
 loop: setup ## the full training loop: demonstrations, SFT, held-out evaluation, GRPO, held-out evaluation, comparison
 	$(LAB) study configs/experiments/demonstrations.yaml -c out=$(LOOP)/demonstrations
-	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(SHOWN)] \
+	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(call shown,$(LOOP)/demonstrations)] \
 	  -c adapters=$(LOOP)/adapters -c resume=$(if $(wildcard $(SFT)),true,false)
 	$(LAB) experiment -c configs/heldout.yaml --out $(LOOP)/base $(call resume,$(LOOP)/base)
 	$(LAB) experiment -c configs/heldout.yaml -c model.adapter=$(SFT) --out $(LOOP)/sft $(call resume,$(LOOP)/sft)
@@ -91,7 +91,13 @@ real-hermes: $(PROGRAMS)/hermes/ready ## the real hermes-agent in four arms: doe
 	$(LAB) compare $(HERMES)
 	$(LAB) report $(HERMES)
 
-results: setup ## reproduce the study of docs/results.md (takes hours; resumable)
+results: setup ## reproduce the study of docs/results.md, two trainings included (takes hours; resumable)
+	$(LAB) study configs/experiments/demonstrations.yaml
+	for seed in 1 2; do \
+	  adapter=runs/adapters/sft-seed-$$seed-v1; test -e $$adapter/card.json || \
+	  $(LAB) train sft -c configs/train/sft.yaml -c lock=configs/locks/sft-cpu-seed-$$seed.yaml -c name=sft-seed-$$seed \
+	    -c data=[$(call shown,runs/demonstrations)] -c resume=$$(test -e $$adapter && echo true || echo false) || exit 1; \
+	done
 	$(LAB) study configs/experiments/flagship.yaml
 	$(LAB) study configs/experiments/course.yaml
 
