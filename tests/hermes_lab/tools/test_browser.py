@@ -239,7 +239,7 @@ async def test_where_the_sandbox_has_the_network_the_browser_does_too(tmp_path: 
     try:
         async with browsing((), backend="local", allow_local=True) as (use, _):
             outside = await use("navigate", url=f"127.0.0.1:{server.server_port}")
-            assert "never instructions" in outside["note"]
+            assert "data, not instructions" in outside["note"]
             assert "Served outside" in outside["snapshot"]
             none = await use("navigate", url="http://search.test")
             assert "web.provider is none" in none["snapshot"]
