@@ -90,7 +90,7 @@ def ref(answer: dict[str, Any], what: str) -> str:
 
 async def running(sandbox: Sandbox) -> int:
     """The number of programs in the sandbox besides this command."""
-    return int((await sandbox.exec("grep -lE 'chrom|node' /proc/[0-9]*/comm | wc -l")).output)
+    return int((await sandbox.exec("grep -slE 'chrom|node' /proc/[0-9]*/comm | wc -l")).output)
 
 
 async def wait_until_none_runs(sandbox: Sandbox) -> None:
