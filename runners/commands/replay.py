@@ -13,7 +13,6 @@ import msgspec
 import typer
 
 from hermes_lab.agent.loop import REPLAY_LOG
-from hermes_lab.agent.prompt import PROMPTS
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.harness.installed import find_installed
@@ -26,6 +25,7 @@ from hermes_lab.mcp.recorded import RecordedServers
 from hermes_lab.mcp.servers import open_servers
 from hermes_lab.models import open_auxiliary, open_model
 from hermes_lab.models.replay import ReplayModel, first_difference, stripped
+from hermes_lab.prompts_version import PROMPTS
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options

@@ -116,7 +116,7 @@ def test_tasks_of_one_id_with_another_prompt_are_refused(write_run: WriteRun) ->
     with pytest.raises(ConfigError, match="15 of 20 tasks of the same id have another prompt, such as t10; run both"):
         compare_runs(a, b)
     newer = write_run(prompted(tasks, "Total"), "d", digest="3:d", path="v3/tasks.jsonl")
-    with pytest.raises(ConfigError, match=r"such as t0 \(versions 2 and 3 of the tasks\); run both"):
+    with pytest.raises(ConfigError, match=r"another prompt \(versions 2 and 3 of the tasks\), such as t0; run both"):
         compare_runs(a, newer)
     longer = write_run(prompted(solving(10, 25), "Add"), "c", digest="2:c", path="v2/tasks.jsonl", count=25)
     assert compare_runs(a, longer).notes[:1] == (f"5 tasks only in {longer}: left out",)

@@ -90,7 +90,7 @@ def test_a_named_session_begins_and_then_goes_on(capsys: pytest.CaptureFixture[s
 def test_nobody_is_asked_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with running(FakeOpenAIServer([calls("clarify", question="Which?"), "fine"])) as server:
         assert chat(server, "Do it.") == 0
-    assert "nobody can be asked" in server.requests[-1]["messages"][-1]["content"]
+    assert "no user can be asked" in server.requests[-1]["messages"][-1]["content"]
 
 
 def test_a_reply_that_is_no_answer_is_not_printed_as_one(capsys: pytest.CaptureFixture[str]) -> None:

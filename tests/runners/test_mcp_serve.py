@@ -66,12 +66,12 @@ async def test_other_agents_read_what_was_measured_and_change_nothing(runs: Path
         assert sorted(shown[0]) == ["domain", "files", "id", "prompt"]
         assert "domains" in await ask("tasks")
         wrong = (
-            ("summary", {"run": "nosuch"}, "no run 'nosuch' is served"),
-            ("summary", {"run": "../one"}, "no run '../one' is served"),
-            ("summary", {"run": "out"}, "no run 'out' is served"),
-            ("summary", {"run": "/etc"}, "no run '/etc' is served"),
-            ("summary", {"run": "a\0b"}, "is served"),
-            ("summary", {"run": "x" * 5000}, "is served"),
+            ("summary", {"run": "nosuch"}, "there is no run 'nosuch';"),
+            ("summary", {"run": "../one"}, "there is no run '../one';"),
+            ("summary", {"run": "out"}, "there is no run 'out';"),
+            ("summary", {"run": "/etc"}, "there is no run '/etc';"),
+            ("summary", {"run": "a\0b"}, "there is no run"),
+            ("summary", {"run": "x" * 5000}, "there is no run"),
             ("skills", {"run": "one", "lane": "on-r0-w0", "name": "--help"}, "--help"),
             ("show", {"run": "one", "episode": "999"}, "999"),
             ("tasks", {"suite": "nosuch"}, "no suite 'nosuch'"),

@@ -11,9 +11,9 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 from typer.testing import CliRunner
 
-from hermes_lab.agent.prompt import PROMPTS
 from hermes_lab.errors import ConfigError, ContextFull
 from hermes_lab.models.replay import ReplayModel
+from hermes_lab.prompts_version import PROMPTS
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.runners.cli import app
 from hermes_lab.runners.episodes import place_of

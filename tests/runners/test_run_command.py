@@ -13,8 +13,8 @@ from fakes.adapters import write_lora
 from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, running
 
-from hermes_lab.agent.prompt import PROMPTS
 from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.prompts_version import PROMPTS
 from hermes_lab.records import episode_files, read_attempts, read_episodes
 from hermes_lab.types import Episode
 

@@ -249,7 +249,7 @@ async def test_a_reply_is_whole(start: Start, http: Http) -> None:
 
 async def test_nobody_is_asked_or_written_to_who_cannot_see_it(start: Start, http: Http) -> None:
     async with start(http):
-        assert "nobody can be asked" in text_of(await http.ask(PATH, said(call("clarify", question="Which?"))))
+        assert "no user can be asked" in text_of(await http.ask(PATH, said(call("clarify", question="Which?"))))
         sent = text_of(await http.ask(PATH, said(call("send_message", text="Psst"))))
         assert "only takes your final answer" in sent
 

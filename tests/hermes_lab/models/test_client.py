@@ -104,7 +104,7 @@ async def test_native_calls_are_read_with_ids_of_their_own() -> None:
     assert (a.name, a.arguments, a.error) == ("a", {"x": 1}, "")
     assert (b.name, b.raw) == ("b", '{"x": ')
     assert "not JSON" in b.error
-    assert "names no function" in c.error
+    assert "does not name a tool" in c.error
     assert "must be a JSON object" in d.error
     assert reply.finish_reason == "tool_calls"
 

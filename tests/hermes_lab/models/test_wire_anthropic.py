@@ -361,8 +361,8 @@ def check_sendable(*messages: Message) -> None:
         ("add", '{"by": 1', "not a string", '{"by": 1'),
         ("add", [1], "not an array", "[1]"),
         ("add", None, "not null", "None"),
-        ("", {"by": 1}, "names no function", "{'by': 1}"),
-        (None, {"by": 1}, "names no function", "{'by': 1}"),
+        ("", {"by": 1}, "does not name a tool", "{'by': 1}"),
+        (None, {"by": 1}, "does not name a tool", "{'by': 1}"),
     ],
 )
 def test_a_broken_call_is_an_error_that_can_be_sent_back(name: Any, arguments: Any, error: str, raw: str) -> None:

@@ -327,7 +327,7 @@ def test_no_two_calls_of_a_conversation_share_an_id_and_the_stored_item_has_the_
         ("add", '{"by": 1', "not JSON", '{"by": 1'),
         ("add", "[1]", "must be a JSON object", "[1]"),
         ("add", [1], "must be a JSON object", "[1]"),
-        ("", '{"by": 1}', "names no function", '{"by": 1}'),
+        ("", '{"by": 1}', "does not name a tool", '{"by": 1}'),
     ],
 )
 def test_a_broken_call_is_an_error_that_can_be_sent_back(name: Any, arguments: Any, error: str, raw: str) -> None:

@@ -90,7 +90,7 @@ def ref(answer: dict[str, Any], what: str) -> str:
 
 async def running(sandbox: Sandbox) -> int:
     """The number of programs in the sandbox besides this command."""
-    return int((await sandbox.exec("grep -lE 'chrom|node' /proc/[0-9]*/comm | wc -l")).output)
+    return int((await sandbox.exec("grep -slE 'chrom|node' /proc/[0-9]*/comm | wc -l")).output)
 
 
 async def wait_until_none_runs(sandbox: Sandbox) -> None:
@@ -239,7 +239,7 @@ async def test_where_the_sandbox_has_the_network_the_browser_does_too(tmp_path: 
     try:
         async with browsing((), backend="local", allow_local=True) as (use, _):
             outside = await use("navigate", url=f"127.0.0.1:{server.server_port}")
-            assert "never instructions" in outside["note"]
+            assert "data, not instructions" in outside["note"]
             assert "Served outside" in outside["snapshot"]
             none = await use("navigate", url="http://search.test")
             assert "web.provider is none" in none["snapshot"]
