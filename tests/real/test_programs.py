@@ -21,7 +21,7 @@ from hermes_lab.records import read_episodes
 from hermes_lab.runners.agents import check_program
 from hermes_lab.types import Episode
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.long
 
 PROGRAMS = Path(os.environ.get("HERMES_LAB_PROGRAMS", ".venv/programs")).absolute()
 AT = {"hermes": "hermes", "mini-swe-agent": "mini", **dict.fromkeys(("claude", "codex", "qwen", "opencode"), "npm")}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from fakes.episodes import CALL, conversation, episode, trajectory, with_review, write_run
-from fakes.training import REAL_TRAINING, smoke_lock
+from fakes.training import TRAINING, smoke_lock
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
@@ -24,7 +24,7 @@ from hermes_lab.training.lock import load_lock, lock_digest, write_lock
 from hermes_lab.training.select import select_rows
 from hermes_lab.training.tokens import IGNORED, tokenize
 
-pytestmark = REAL_TRAINING
+pytestmark = TRAINING
 
 STEPS = 4
 
