@@ -128,9 +128,10 @@ fast: setup ## fast tests
 
 test: check programs ## all checks and tests: fast, long, and with the real model, vLLM and training
 	@# One session: collecting the tests takes as long as many of them. In the order of the folders no long file is last.
-	$(BIN)/pytest -m "not real" -n 2 --dist loadfile --no-loadscope-reorder
-	@# Tests that train and serve at the same time run separately, since they need all of the memory.
-	HERMES_LAB_PROGRAMS=$(PROGRAMS) $(BIN)/pytest -m real --ignore tests/real/test_whole_line.py --ignore tests/real/test_results_small.py
+	@# A thread for each of the two workers: torch would start two.
+	HERMES_LAB_PROGRAMS=$(PROGRAMS) OMP_NUM_THREADS=1 $(BIN)/pytest -m "not real" -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -m real --ignore tests/real/test_whole_line.py --ignore tests/real/test_results_small.py
+	@# These start servers of their own, which need the memory of the one that the other tests share.
 	$(BIN)/pytest tests/real/test_whole_line.py tests/real/test_results_small.py
 
 simulations: setup ## how often tests and intervals err, by simulation (takes hours; apart from `make test`)
@@ -142,6 +143,7 @@ simulations: setup ## how often tests and intervals err, by simulation (takes ho
 	$(BIN)/python tests/real/comparison_tables.py 400
 	SIMULATIONS=1000 $(BIN)/pytest tests/real/test_curve_coverage.py tests/real/test_null_experiments.py -s
 	SIMULATIONS=3 $(BIN)/pytest tests/real/test_known_curve.py
+	SIMULATIONS=12 $(BIN)/pytest tests/real/test_calibration.py
 	SIMULATIONS=100 $(BIN)/pytest tests/faults/test_faults_kill.py
 	SIMULATIONS=100000 $(BIN)/pytest tests/hermes_lab/memory/test_vector_recall.py
 

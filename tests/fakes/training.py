@@ -10,9 +10,8 @@ import yaml
 from fakes.adapters import write_lora
 from hermes_lab.training.lock import write_lock
 
-REAL_TRAINING = [
-    pytest.mark.real,
-    pytest.mark.timeout(900),
+TRAINING = [
+    pytest.mark.long,
     pytest.mark.filterwarnings("default"),  # of the libraries under test
 ]
 

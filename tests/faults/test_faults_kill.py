@@ -125,7 +125,7 @@ def test_kill_9_in_mid_command_leaves_no_process(server: FakeOpenAIServer, tmp_p
     assert ended_in(scratch)
 
 
-KILLS = int(os.environ.get("SIMULATIONS", "24"))
+KILLS = int(os.environ.get("SIMULATIONS", "12"))
 """At random moments, half of them of `run` and half of `learn`. `make simulations` has 100."""
 
 

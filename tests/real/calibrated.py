@@ -1,5 +1,6 @@
 """Runs of the calibrated learner, held against what they are expected to be."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,11 +19,13 @@ from hermes_lab.tasks.expected import expected_success
 from hermes_lab.tasks.suite import WorldSuite
 
 CALIBRATION = "configs/calibration.yaml"
+LANES = int(os.environ.get("SIMULATIONS", "6"))
+"""Of an arm, unless a test says otherwise. `make simulations` has 12."""
 
 
 def learn(run: Path, *overrides: str) -> pd.DataFrame:
     """`hermes-lab experiment`, and what it measured."""
-    options = [part for override in overrides for part in ("-c", override)]
+    options = [part for override in (f"learning.worlds={LANES}", *overrides) for part in ("-c", override)]
     command = [sys.executable, "-m", "hermes_lab", "learn", "-c", CALIBRATION, *options]
     subprocess.run([*command, "--out", str(run), "--quiet"], check=True, stdout=subprocess.DEVNULL)
     return measured(run)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from calibrated import exact_chance, learn, places_known, suite_of, surprise
+from calibrated import LANES, exact_chance, learn, places_known, suite_of, surprise
 from demonstration_mix import count, table
 from scipy import stats
 
@@ -20,7 +20,8 @@ DRIFTS = ["data_analysis"]
 """What a drift does is a matter of worlds, not of domains: one shows it."""
 FALSE_ALARM = 1e-5
 """The chance that a mean which is right is refused. There are some hundred means, so all of this file fails by chance
-for one seed in a thousand. Of Student's t over 12 lanes it takes 7.7 standard errors: thirds see gross errors alone."""
+for one seed in a thousand. Thirds see gross errors alone: of Student's t over 6 lanes
+it takes 17 standard errors, over 12 lanes 7.7."""
 POOLED_FALSE_ALARM = 1e-4
 """The same of the one mean over the lanes of all domains, which is the sharp test."""
 
@@ -105,7 +106,7 @@ def test_a_library_of_the_world_as_it_was_harms_in_its_decoy(tmp_path: Path, dom
     learn(tmp_path / "twin", *world, "learning.rounds=24", "learning.arms=[on]")
     library = tmp_path / "twin" / "lanes" / "on-r0-w0" / "home" / "skills"
     decoy = (*world, "suite.options.decoy=true", f"skills.library={library}", "suite.seed=1")
-    frame = learn(tmp_path / "decoy", *decoy, "learning.replicates=12", "learning.arms=[off, on, frozen]")
+    frame = learn(tmp_path / "decoy", *decoy, f"learning.replicates={LANES}", "learning.arms=[off, on, frozen]")
     assert places_known(*suite_of(tmp_path / "decoy")) == [0, 1, 2, 3]
     check_thirds(frame)
     assert mean(frame, arm="off") > mean(frame, arm="frozen") + 0.3, "what was true there is wrong here"

@@ -9,7 +9,7 @@ import pytest
 
 from hermes_lab.models import weights
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.long
 
 
 def test_a_conversion_without_a_hub_makes_the_same_tokenizer(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from hermes_lab.analysis.stats.intervals import Interval
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 LANES, TASKS, DRAWS = 20, 100, 400
-SIMULATIONS = int(os.environ.get("SIMULATIONS", "120"))
+SIMULATIONS = int(os.environ.get("SIMULATIONS", "60"))
 TRUTH = {"initial": 0.45, "asymptote": 0.89, "rate": 0.08}
 """The published curve of code_debugging."""
 N = np.arange(float(TASKS))

@@ -21,7 +21,6 @@ from hermes_lab.types import Message, TokenBranch, ToolResult
 pytestmark = [
     pytest.mark.real,
     pytest.mark.anyio,
-    pytest.mark.timeout(900),
     pytest.mark.filterwarnings("default"),  # of the libraries under test
 ]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from fakes.episodes import conversation, episode, trajectory, write_run
-from fakes.training import smoke_lock
+from fakes.training import TRAINING, smoke_lock
 
 from hermes_lab.envs.groups import read_groups
 from hermes_lab.errors import ConfigError
@@ -26,11 +26,7 @@ from hermes_lab.training.lock import load_lock
 from hermes_lab.training.lora import lora_model
 from hermes_lab.types import ModelIdentity, Reward, TaskInfo, TokenBranch
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(300),
-    pytest.mark.filterwarnings("default"),  # of the libraries under test
-]
+pytestmark = TRAINING
 
 PROMPT = list(range(1000, 1012))
 TEMPERATURE = 0.8

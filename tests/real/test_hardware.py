@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from fakes.episodes import episode, with_review, write_run
 from fakes.tiny_model import tiny_model
-from fakes.training import REAL_TRAINING, hardware, smoke_lock
+from fakes.training import TRAINING, hardware, smoke_lock
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.layout import Layout
 from hermes_lab.training.sft import train_sft
 
-pytestmark = REAL_TRAINING
+pytestmark = TRAINING
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 from fakes.synapse import PROGRAM, Synapse, User
-from fakes.training import REAL_TRAINING, smoke_lock
+from fakes.training import TRAINING, smoke_lock
 
 from hermes_lab.config.home_file import load_home_config
 from hermes_lab.gateway.daemon import Gateway
@@ -17,7 +17,7 @@ from hermes_lab.records import read_episodes
 from hermes_lab.training.config import TrainConfig
 
 pytestmark = [
-    *REAL_TRAINING,
+    *TRAINING,
     pytest.mark.skipif(not PROGRAM.exists(), reason="Synapse is not installed (make programs)"),
 ]
 

@@ -13,7 +13,7 @@ import pytest
 from fakes.command import lab
 from fakes.processes import is_running
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.long
 PROGRAMS = Path(os.environ.get("HERMES_LAB_PROGRAMS", ".venv/programs")).absolute() / "npm" / "node_modules"
 CLIENT = Path(__file__).parents[1] / "hermes_lab" / "mcp" / "conformance_client.py"
 SCENARIOS = ("initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry")

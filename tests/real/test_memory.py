@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.training import REAL_TRAINING
+from fakes.training import TRAINING
 
 from hermes_lab.training.architecture import Architecture
 from hermes_lab.training.lock import load_lock
 from hermes_lab.training.memory import layer_bytes
 from hermes_lab.training.workload import Micro
 
-pytestmark = REAL_TRAINING
+pytestmark = TRAINING
 
 SIZES = {
     "llama": Architecture(2, 96, 256, 6, 2, 16, 50, tied=True),

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 from fakes.tiny_model import tiny_model
-from fakes.training import REAL_TRAINING
+from fakes.training import TRAINING
 from typer.testing import CliRunner
 
 from hermes_lab.models import weights
 from hermes_lab.runners.cli import app
 from hermes_lab.training.lock import load_lock
 
-pytestmark = REAL_TRAINING
+pytestmark = TRAINING
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.sandbox import open_sandbox, probe
 from hermes_lab.sandbox.modal import check_account
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.long
 
 
 async def test_a_container_at_modal_isolates_and_keeps_its_files() -> None:

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from fakes.training import REAL_TRAINING
+from fakes.training import TRAINING
 
-pytestmark = REAL_TRAINING
+pytestmark = TRAINING
 
 SPLIT, ENDS = 5, [12, 9, 16]
 

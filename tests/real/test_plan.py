@@ -6,7 +6,7 @@ import pytest
 from fakes.command import lab
 from fakes.episodes import conversation, episode, trajectory, with_review, write_run
 from fakes.tiny_model import tiny_model
-from fakes.training import REAL_TRAINING, hardware, smoke_lock
+from fakes.training import TRAINING, hardware, smoke_lock
 from gpu_check import tokens_of_step
 
 from hermes_lab.training import plan
@@ -14,7 +14,7 @@ from hermes_lab.training.lock import load_lock
 from hermes_lab.training.plan import plan_grpo_steps
 from hermes_lab.types import Message, Verdict
 
-pytestmark = REAL_TRAINING
+pytestmark = TRAINING
 
 
 def sources(folder: Path, lock: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes.episodes import conversation, episode, trajectory, write_run
 from fakes.tiny_model import tiny_model
-from fakes.training import REAL_TRAINING, smoke_lock
+from fakes.training import TRAINING, smoke_lock
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
@@ -17,7 +17,7 @@ from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.tokens import IGNORED
 from hermes_lab.types import Episode, Message, Verdict
 
-pytestmark = REAL_TRAINING
+pytestmark = TRAINING
 
 STEPS = 6
 

@@ -11,7 +11,7 @@ from hermes_lab.skills.session import SkillSession
 from hermes_lab.tools.registry import ToolContext
 from hermes_lab.tools.toolbox import Toolbox
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize(("profile", "most"), [("compact", 350), ("full", 960)])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from fakes.episodes import episode, write_run
-from fakes.training import REAL_TRAINING, smoke_lock
+from fakes.training import smoke_lock
 
 from hermes_lab.config.schema import ServerConfig
 from hermes_lab.models.endpoint import Endpoint
@@ -18,7 +18,11 @@ from hermes_lab.models.server import VllmServer
 from hermes_lab.models.weights import merge_into
 from hermes_lab.training.config import TrainConfig
 
-pytestmark = [*REAL_TRAINING, pytest.mark.anyio]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("default"),  # of the libraries under test
+]
 
 BOUND = 1e-3
 """Of |difference|, in logits or nats. Measured: 2e-5 reloaded, 3e-5 merged, 2e-4 by vLLM."""

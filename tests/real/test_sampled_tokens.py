@@ -29,7 +29,6 @@ from hermes_lab.types import Episode, Message, ModelIdentity, Reward, Step, Tool
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.timeout(900),
     pytest.mark.filterwarnings("default"),  # of the libraries under test
 ]
 

@@ -5,16 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from fakes.training import TRAINING
 
 from hermes_lab.models.cards import LOCK_KEY
 from hermes_lab.training.lock import load_lock, lock_digest
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("default"),  # of the libraries under test
-]
+pytestmark = TRAINING
 
 MAKE = """
 import sys

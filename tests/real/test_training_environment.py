@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from fakes.episodes import episode, write_run
 from fakes.tiny_model import tiny_model
-from fakes.training import REAL_TRAINING, smoke_lock
+from fakes.training import TRAINING, smoke_lock
 
 from hermes_lab.training import environment
 
-pytestmark = REAL_TRAINING
+pytestmark = TRAINING
 
 SET = {
     "ACCELERATE_MIXED_PRECISION": "bf16",

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 from fakes.episodes import episode, write_run
+from fakes.training import TRAINING
 
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
@@ -22,11 +23,7 @@ from hermes_lab.runners.export.source import Source
 from hermes_lab.tasks import load_suite
 from hermes_lab.types import Episode, ToolCall, Verdict
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(900),
-    pytest.mark.filterwarnings("default"),  # of the libraries under test
-]
+pytestmark = TRAINING
 
 LEDGER = ["suite.name=ledger", "suite.count=2", "agent.prompt=compact"]
 
@@ -72,6 +69,7 @@ def tiny(tokenizer: Any) -> Any:
     return LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=4096, **sizes, **special))
 
 
+@pytest.mark.real
 def test_grpo_steps_on_rollouts_of_vllm_each_by_the_weights_of_its_step(
     vllm_url: str, packaged: Path, tokenizer: Any, tmp_path: Path
 ) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from fakes.episodes import conversation, episode, trajectory, with_review, write_run
 from fakes.tiny_model import tiny_model
-from fakes.training import REAL_TRAINING, hardware, smoke_lock
+from fakes.training import TRAINING, hardware, smoke_lock
 
 from hermes_lab.models.cards import read_card
 from hermes_lab.types import Message, Verdict
 
-pytestmark = REAL_TRAINING
+pytestmark = TRAINING
 
 LAUNCH = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "hermes_lab"]
 

@@ -20,7 +20,7 @@ from hermes_lab.models.weights import PACKAGED
 from hermes_lab.protocols import ModelClient, TaskAwareModel
 from hermes_lab.types import Message, Task
 
-pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real, pytest.mark.anyio]
 
 ASK = [Message("system", "You are brief."), Message("user", "Name a colour.")]
 

@@ -20,7 +20,7 @@ from hermes_lab.protocols import Delta
 from hermes_lab.types import Message
 from hermes_lab.types.trajectory import ToolFormat
 
-pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real, pytest.mark.anyio]
 
 ASK = [Message("system", "You are brief."), Message("user", "Name a colour.")]
 TOOL = {

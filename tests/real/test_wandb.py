@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from fakes.episodes import episode, write_run
 from fakes.tiny_model import tiny_model
-from fakes.training import REAL_TRAINING, smoke_lock
+from fakes.training import TRAINING, smoke_lock
 
 from hermes_lab.training.config import TrainConfig
 
 pytest.importorskip("wandb", reason="optional: pip install 'hermes-lab[wandb]'")
-pytestmark = REAL_TRAINING
+pytestmark = TRAINING
 
 STEPS = 3
 

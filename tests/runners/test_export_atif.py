@@ -231,7 +231,7 @@ def newer_pythons() -> Iterator[str]:
             yield python
 
 
-@pytest.mark.real
+@pytest.mark.long
 def test_harbors_own_validator_finds_nothing(folder: Path, harbor_python: Path) -> None:
     validate = [harbor_python, "-m", "harbor.utils.trajectory_validator"]
     for path in folder.iterdir():

@@ -106,7 +106,7 @@ def test_a_format_of_sampled_tokens_is_never_compressed(tmp_path: Path) -> None:
             export(run, format, tmp_path / "out", max_tokens=100)  # type: ignore[arg-type]
 
 
-@pytest.mark.real
+@pytest.mark.long
 @pytest.mark.parametrize("format", ["sft", "openai", "hermes"])
 def test_the_packaged_tokenizer_counts(tmp_path: Path, format: Any, capsys: pytest.CaptureFixture[str]) -> None:
     from hermes_lab.training.compress import named_tokenizer

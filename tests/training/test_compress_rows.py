@@ -274,7 +274,7 @@ def test_bisection_gives_only_what_was_seen_to_fit() -> None:
     assert found in seen
 
 
-@pytest.mark.real
+@pytest.mark.long
 def test_the_packaged_tokenizer_gives_rows_within_the_budget() -> None:
     from hermes_lab.training.compress import named_tokenizer
 

@@ -12,7 +12,7 @@ from trajectory_server import RUN_API, RunApi
 
 SFT_GEN = RUN_API.parent / "atropos-sft-gen"
 
-pytestmark = pytest.mark.real  # it imports transformers, and loads a tokenizer
+pytestmark = pytest.mark.long  # it imports transformers, and loads a tokenizer
 
 
 async def test_it_saves_the_solved_rollouts_of_each_group(api: RunApi, tmp_path: Path) -> None:

@@ -591,20 +591,20 @@ ENDS = [*WORDS, "pause_turn", "END_TURN"]
 
 def test_no_mutated_reply_is_taken_for_more_than_it_is() -> None:
     random, taken = Random(1), 0
-    for _ in range(20_000):
+    for _ in range(6_000):
         received = mutated(WHOLE, random)
         if random.random() < 0.5 and isinstance(received, dict):
             received["stop_reason"] = random.choice(ENDS)
         if (got := read_anything(wire(), received)) and got.finish_reason in ("stop", "tool_calls"):
             taken += 1
             assert is_sound(received.get("stop_reason"))
-    assert taken > 2_000
+    assert taken > 600
 
 
 def test_no_mutated_stream_is_taken_for_more_than_it_is() -> None:
     random, taken = Random(2), 0
     events = [*stream(answer(thinking("Hm."), text("So."), tool_use("a", "add", {"by": 1})))]
-    for _ in range(20_000):
+    for _ in range(6_000):
         received = mutated(events, random)
         if random.random() < 0.3:
             _give_word(received, random.choice(ENDS))
@@ -614,7 +614,7 @@ def test_no_mutated_stream_is_taken_for_more_than_it_is() -> None:
             told = [event for event in received if isinstance(event, dict)]
             assert any(event.get("type") == "message_stop" for event in told)
             assert any(map(is_sound, _stop_reasons(told)))
-    assert taken > 2_000
+    assert taken > 600
 
 
 def _give_word(events: Sequence[Any], word: object) -> None:

@@ -284,7 +284,7 @@ def test_a_stream_that_broke_off_is_no_reply() -> None:
 
 def test_no_mutated_reply_is_taken_for_more_than_it_is() -> None:
     random, taken = Random(3), 0
-    for _ in range(60_000):
+    for _ in range(15_000):
         received = mutated(WHOLE, random)
         if random.random() < 0.5 and isinstance(received, dict) and isinstance(received.get("choices"), list):
             for choice in filter(lambda each: isinstance(each, dict), received["choices"]):
@@ -294,24 +294,24 @@ def test_no_mutated_reply_is_taken_for_more_than_it_is() -> None:
             words = [c.get("finish_reason") for c in received["choices"] if isinstance(c, dict)]
             assert isinstance(words[0], str)
             assert words[0].lower() in SOUND
-    assert taken > 10_000
+    assert taken > 2_500
 
 
 def test_no_mutated_stream_is_taken_for_more_than_it_is() -> None:
     random, taken = Random(4), 0
     events = events_of(chunks({"content": "4", "reasoning": "h"}, piece(0, of={"id": "a"}, name="add", arguments="{}")))
-    for _ in range(20_000):
+    for _ in range(6_000):
         received = mutated(events, random)
         if (got := read_anything(wire().assemble(received))) and got.finish_reason in ("stop", "tool_calls"):
             taken += 1
             assert '"stop"' in json.dumps(received)
-    assert taken > 2_000
+    assert taken > 600
 
 
 def test_broken_bytes_are_a_reply_or_an_error() -> None:
     random = Random(5)
     whole = json.dumps(WHOLE).encode()
-    for _ in range(20_000):
+    for _ in range(6_000):
         broken = bytearray(whole)
         for _ in range(random.randint(1, 3)):
             broken[random.randrange(len(broken))] = random.randrange(256)

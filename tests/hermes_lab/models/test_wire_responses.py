@@ -515,14 +515,14 @@ ENDS = [*WORDS, "in_progress", "queued"]
 
 def test_no_mutated_reply_is_taken_for_more_than_it_is() -> None:
     random, taken = Random(1), 0
-    for _ in range(20_000):
+    for _ in range(6_000):
         received = mutated(WHOLE, random)
         if random.random() < 0.5 and isinstance(received, dict):
             received["status"] = random.choice(ENDS)
         if (got := read_anything(wire(), received)) and got.finish_reason in ("stop", "tool_calls"):
             taken += 1
             assert is_sound(received.get("status"))
-    assert taken > 2_000
+    assert taken > 600
 
 
 @pytest.mark.parametrize("hollow", [False, True])

@@ -51,7 +51,7 @@ async def test_nothing_outlives_the_container_or_the_harness(
 ) -> None:
     async with open_sandbox(apptainer) as sandbox:
         await sandbox.exec(f"env -i setsid sleep {marker} &")
-        assert is_running(marker)
+        await processes.eventually(lambda: is_running(marker))
     await processes.eventually(lambda: not is_running(marker))
     code = (
         "import anyio\n"

@@ -209,7 +209,7 @@ async def test_a_run_killed_in_the_middle_is_resumed_to_what_it_would_have_been(
 @pytest.mark.long
 def test_the_arms_are_where_the_closed_form_says(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    more = ("-c", "learning.worlds=6", "-c", "learning.rounds=12", "-c", "learning.replicates=2")
+    more = ("-c", "learning.worlds=6", "-c", "learning.rounds=9")
     done = lab("experiment", "-c", str(CONFIG), *more, "--out", out, "--quiet")
     assert done.returncode == 0, done.stderr
     frame = load_episodes(out)
