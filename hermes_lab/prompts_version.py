@@ -1,8 +1,8 @@
-"""The version of what models read."""
+"""The version of the agent's prompts. The texts of tasks have a version of their own (`hermes_lab.tasks_version`)."""
 
 PROMPTS = "2"
-"""The version of what the bundled suites and tools say to a model: system prompts, tool schemas and results, review
-requests, and the prompts and rejections of tasks.
+"""The version of what the agent says to a model whatever the task: system prompts, tool schemas and results, and review
+requests.
 
 Raise it with any release that changes such a text: results and adapters of other texts are not comparable. `run.json`
 has it under `versions`; a run without it has version 1.
