@@ -121,11 +121,11 @@ _RULES: Mapping[str, tuple[RuleType, Callable[[Ticket, Rule], dict[str, Any]]]] 
     "closing": (
         RuleType(
             (
-                "details end with {words}",
-                "the details always close with {words}",
-                "{words} are the last words of the details",
+                'details end with "{words}"',
+                'the details always close with "{words}"',
+                '"{words}" are the last words of the details',
             ),
-            "put a full stop and {words} after the details",
+            'put a full stop, a space and "{words}" after the details',
             lambda draws, config: {"words": draws.choice(["call back", "please confirm", "no rush", "bring keys"])},
         ),
         lambda ticket, rule: {**ticket, "details": f"{ticket['details']}. {rule['words']}"},

@@ -166,7 +166,7 @@ def _draw_files(plugin: Plugin, entries: Sequence[Entry], defect: code.Defect, d
             for other in others
         },
         f"{package}/__init__.py": f'"""{package.title()}: plugins and what they share."""\n',
-        f"{package}/plugins/__init__.py": '"""The plugins, a file each."""\n',
+        f"{package}/plugins/__init__.py": '"""The plugins, one file each."""\n',
         f"{package}/common.py": code.COMMON,
         MANIFEST: write_manifest(entries),
         f"tests/test_{plugin.name}.py": code.write_test(

@@ -113,9 +113,9 @@ _QUARTERS: Mapping[str, Callable[[str, int], str]] = {
     "20243": lambda y, q: f"{y}{q}",
 }
 _ORDERS: Mapping[str, Callable[[int, int], tuple[int, int]]] = {
-    "newest quarter first, the lines of a quarter in the usual order": lambda quarter, line: (-quarter, line),
-    "line by line, each with its quarters from the oldest": lambda quarter, line: (line, quarter),
-    "line by line, each with its quarters from the newest": lambda quarter, line: (line, -quarter),
+    "by quarter from the newest, then by line": lambda quarter, line: (-quarter, line),
+    "by line, then by quarter from the oldest": lambda quarter, line: (line, quarter),
+    "by line, then by quarter from the newest": lambda quarter, line: (line, -quarter),
 }
 _CHANGES: Mapping[str, Callable[[int, int], str]] = {
     "percent of the first figure with one decimal": _share(100, "0.1", "%"),

@@ -122,7 +122,7 @@ _DOCUMENTS: Mapping[str, Callable[[str, str], str]] = {
 _COUNTS: Mapping[str, Callable[[Sequence[Entry]], int]] = {
     "different {documents}": lambda rows: len({row.document for row in rows}),
     "rows that have an {amount}": lambda rows: sum(row.amount is not None for row in rows),
-    "rows whose {document} stands in no other row of the table": (
+    "rows whose {document} is in no other row of the table": (
         lambda rows: sum([row.document for row in rows].count(each.document) == 1 for each in rows)
     ),
 }

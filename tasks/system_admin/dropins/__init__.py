@@ -139,7 +139,7 @@ def _files(site_config: SiteConfig, folder: str, draws: Draws) -> dict[str, str]
     counts, times, switches = site_config.keys
     main = [
         "# Times are seconds. Drop-ins in conf.d are read after this file, in the order of their names.",
-        "# The owner may write and everybody may read what configures the service.",
+        "# Config files of the service are writable by their owner and readable by everybody.",
         *(f"{key} = {draws.integer(10, 999)}" for key in counts),
         *(f"{key} = {draws.integer(5, 300)}" for key in times),
         *(f"{key} = {'on' if draws.chance() < 0.5 else 'off'}" for key in switches),

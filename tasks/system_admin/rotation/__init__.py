@@ -99,7 +99,7 @@ class Rotation(DataFamily[SiteConfig, Turn]):
             criterion(
                 "rotated",
                 log is not None and log != instance.before.text.encode(),
-                f"{path} is missing, or as it was",
+                f"{path} is missing or unchanged",
             ),
             await inputs_untouched(workspace, instance.files, instance.inputs),
             criterion(

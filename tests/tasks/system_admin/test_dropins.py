@@ -13,7 +13,7 @@ OpenSandbox = Callable[[], Sandbox]
 @pytest.mark.parametrize("mode", ["664", "604", "755"])
 async def test_a_mode_matters_only_as_far_as_the_main_file_tells(open_sandbox: OpenSandbox, mode: str) -> None:
     instance, _ = draw(FAMILY, "train", 2)
-    assert "owner may write and everybody may read" in instance.files[f"{instance.folder}/main.conf"]
+    assert "writable by their owner and readable by everybody" in instance.files[f"{instance.folder}/main.conf"]
     command = f"chmod {mode} {instance.folder}/conf.d/{instance.wish.number}-{instance.wish.name}.conf"
     assert solved((await judged(FAMILY, instance, None, open_sandbox, command)).values())
 
