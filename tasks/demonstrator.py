@@ -36,7 +36,7 @@ DEMONSTRATED: Words = MappingProxyType(
         "misled": ('So "{skill}" is out of date. The rule is now: {rule}.',),
         "unruled": ('So "{skill}" is out of date: {place} has no special rule now.',),
         "ordinary": ("That was my mistake: {place} has no special rule. I redo it the standard way.",),
-        "unclear": ("It does not say why. I try the standard way.",),
+        "unclear": ("The feedback does not say why. I try the standard way.",),
         "mistyped": (
             "I mistyped {wrong}. What is it called?",
             "There is no {wrong}. I check what exists.",

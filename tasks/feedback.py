@@ -11,9 +11,9 @@ from hermes_lab.tasks.worlds import WorldSpec
 TOLD = {
     "train": (
         "Rejected. For {place}, {clause}: {recipe}.",
-        "This is not how it works at {place}. There, {clause}, so {recipe}.",
+        "This is not how it works at {place}. There, {clause}. Please {recipe}.",
         "Sent back by {place}: {clause}. Please {recipe}.",
-        "Not accepted: at {place}, {clause}. Next time, {recipe}.",
+        "Not accepted: for {place}, {clause}. Next time, {recipe}.",
     ),
     "validation": (
         "{place} turned this down: {clause}. So {recipe}.",
@@ -21,7 +21,7 @@ TOLD = {
     ),
     "heldout": (
         "We can't use this, because {place} does it differently: {clause}; {recipe}.",
-        "Returned: in the case of {place}, {clause}. To fix it, {recipe}.",
+        "Returned: for {place}, {clause}. To fix it, {recipe}.",
         "{place} complained: {clause}. They ask you to {recipe}.",
     ),
 }

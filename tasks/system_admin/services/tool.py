@@ -19,7 +19,7 @@ class Refused(Exception):
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./svc", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
-    opened = commands.add_parser("open", help="start a change; a change that was opened before starts over")
+    opened = commands.add_parser("open", help="start a change; reopening a change starts it over")
     opened.add_argument("ticket")
     opened.add_argument("--by", metavar="ROLE", help="who is responsible for it")
     closed = commands.add_parser("close", help="end the change")
@@ -36,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
         applied.add_argument("--grace", metavar="TIME", help="how long open requests may take to finish")
         applied.add_argument("--reason", metavar="TEXT", help="why, for the audit log")
         applied.add_argument("--wait", metavar="COUNT", help="how many requests to let through first")
-        applied.add_argument("--scope", metavar="NAME", help="which workers")
+        applied.add_argument("--scope", metavar="NAME", help="which workers to reload")
     for verb, text in {
         "probe": "record how the unit responds now",
         "hold": "stop new requests to the unit",
