@@ -135,17 +135,18 @@ test: check programs ## all checks and tests: fast, long, and with the real mode
 	$(BIN)/pytest tests/real/test_whole_line.py tests/real/test_results_small.py
 
 simulations: setup ## how often tests and intervals err, by simulation (takes hours; apart from `make test`)
+	@# Without the limit of 15 minutes for a test.
 	$(BIN)/python tests/simulations/agreement.py
 	$(BIN)/python tests/simulations/rate_coverage.py
 	$(BIN)/python tests/simulations/coverage.py
 	$(BIN)/python tests/simulations/peeking.py
 	$(BIN)/python tests/simulations/crossed.py
 	$(BIN)/python tests/real/comparison_tables.py 400
-	SIMULATIONS=1000 $(BIN)/pytest tests/real/test_curve_coverage.py tests/real/test_null_experiments.py -s
-	SIMULATIONS=3 $(BIN)/pytest tests/real/test_known_curve.py
-	SIMULATIONS=12 $(BIN)/pytest tests/real/test_calibration.py
-	SIMULATIONS=100 $(BIN)/pytest tests/faults/test_faults_kill.py
-	SIMULATIONS=100000 $(BIN)/pytest tests/hermes_lab/memory/test_vector_recall.py
+	SIMULATIONS=1000 $(BIN)/pytest --timeout 0 tests/real/test_curve_coverage.py tests/real/test_null_experiments.py -s
+	SIMULATIONS=3 $(BIN)/pytest --timeout 0 tests/real/test_known_curve.py
+	SIMULATIONS=12 $(BIN)/pytest --timeout 0 tests/real/test_calibration.py
+	SIMULATIONS=100 $(BIN)/pytest --timeout 0 tests/faults/test_faults_kill.py
+	SIMULATIONS=100000 $(BIN)/pytest --timeout 0 tests/hermes_lab/memory/test_vector_recall.py
 
 bench: setup ## benchmark the overhead of the harness
 	for file in tests/benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done

@@ -30,7 +30,7 @@ pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
 from ray.cluster_utils import Cluster
 
-pytestmark = [pytest.mark.long]
+pytestmark = pytest.mark.long
 
 TASKS, MANY = 24, 32
 CONFIGS = Path(__file__).parents[2] / "configs"

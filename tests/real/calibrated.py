@@ -20,7 +20,7 @@ from hermes_lab.tasks.suite import WorldSuite
 
 CALIBRATION = "configs/calibration.yaml"
 LANES = int(os.environ.get("SIMULATIONS", "6"))
-"""Of an arm, unless a test says otherwise. `make simulations` has 12."""
+"""Lanes of each arm, unless a test gives another number. `make simulations` has 12."""
 
 
 def learn(run: Path, *overrides: str) -> pd.DataFrame:

@@ -20,8 +20,8 @@ DRIFTS = ["data_analysis"]
 """What a drift does is a matter of worlds, not of domains: one shows it."""
 FALSE_ALARM = 1e-5
 """The chance that a mean which is right is refused. There are some hundred means, so all of this file fails by chance
-for one seed in a thousand. Thirds see gross errors alone: of Student's t over 6 lanes
-it takes 17 standard errors, over 12 lanes 7.7."""
+for one seed in a thousand. Thirds only show gross errors: Student's t over 6 lanes takes 17
+standard errors, over 12 lanes 7.7."""
 POOLED_FALSE_ALARM = 1e-4
 """The same of the one mean over the lanes of all domains, which is the sharp test."""
 

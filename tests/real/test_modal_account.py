@@ -1,4 +1,4 @@
-"""One sandbox at Modal itself, with your account: `pytest -m real tests/real/test_modal_account.py`. It costs cents."""
+"""One sandbox at Modal itself, with your account: `pytest tests/real/test_modal_account.py`. It costs cents."""
 
 import os
 

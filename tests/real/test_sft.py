@@ -1,4 +1,4 @@
-"""Real SFT on the packaged model, on a CPU: the loss, the tokens, a training, and its resume after a kill."""
+"""Real SFT on a CPU: the loss, the tokens, a training, and on a tiny model its resume after a kill."""
 
 import json
 import multiprocessing
