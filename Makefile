@@ -91,13 +91,7 @@ real-hermes: $(PROGRAMS)/hermes/ready ## the real hermes-agent in four arms: doe
 	$(LAB) compare $(HERMES)
 	$(LAB) report $(HERMES)
 
-results: setup ## reproduce the study of docs/results.md, two trainings included (takes hours; resumable)
-	$(LAB) study configs/experiments/demonstrations.yaml
-	for seed in 1 2; do \
-	  adapter=runs/adapters/sft-seed-$$seed-v1; test -e $$adapter/card.json || \
-	  $(LAB) train sft -c configs/train/sft.yaml -c lock=configs/locks/sft-cpu-seed-$$seed.yaml -c name=sft-seed-$$seed \
-	    -c data=[$(call shown,runs/demonstrations)] -c resume=$$(test -e $$adapter && echo true || echo false) || exit 1; \
-	done
+results: setup ## reproduce the study of docs/results.md (takes hours; resumable)
 	$(LAB) study configs/experiments/flagship.yaml
 	$(LAB) study configs/experiments/course.yaml
 
