@@ -8,7 +8,8 @@ DEMO := runs/demo$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 LOOP := runs/loop
 SFT := $(LOOP)/adapters/sft-v1
 comma := ,
-shown = $(subst $() ,$(comma),$(foreach part,ledger labels menus rosters small_services small_builds,$(1)/$(part)/demonstrator))
+PARTS := ledger labels menus rosters small_services small_builds
+SHOWN := $(subst $() ,$(comma),$(foreach part,$(PARTS),$(LOOP)/demonstrations/$(part)/demonstrator))
 HERMES := runs/real-hermes$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 # The scripted model's gain is large enough for 6 worlds; 20 detect one of 16 points with power 0.8.
 WORLDS ?= $(if $(MODEL_URL),20,6)
@@ -48,7 +49,7 @@ demo: setup ## a learning experiment with the packaged model: run, fit, compare,
 
 loop: setup ## the full training loop: demonstrations, SFT, held-out evaluation, GRPO, held-out evaluation, comparison
 	$(LAB) study configs/experiments/demonstrations.yaml -c out=$(LOOP)/demonstrations
-	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(call shown,$(LOOP)/demonstrations)] \
+	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(SHOWN)] \
 	  -c adapters=$(LOOP)/adapters -c resume=$(if $(wildcard $(SFT)),true,false)
 	$(LAB) experiment -c configs/heldout.yaml --out $(LOOP)/base $(call resume,$(LOOP)/base)
 	$(LAB) experiment -c configs/heldout.yaml -c model.adapter=$(SFT) --out $(LOOP)/sft $(call resume,$(LOOP)/sft)
