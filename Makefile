@@ -125,9 +125,7 @@ test: check programs ## all checks and tests: fast, long, and with the real mode
 	@# One session: collecting the tests takes as long as many of them. In the order of the folders no long file is last.
 	@# A thread for each of the two workers: torch would start two.
 	HERMES_LAB_PROGRAMS=$(PROGRAMS) OMP_NUM_THREADS=1 $(BIN)/pytest -m "not real" -n 2 --dist loadfile --no-loadscope-reorder
-	$(BIN)/pytest -m real --ignore tests/real/test_whole_line.py --ignore tests/real/test_results_small.py
-	@# These start servers of their own, which need the memory of the one that the other tests share.
-	$(BIN)/pytest tests/real/test_whole_line.py tests/real/test_results_small.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m real -n 2 --dist loadfile --no-loadscope-reorder tests/real tests/envs/atropos
 
 simulations: setup ## how often tests and intervals err, by simulation (takes hours; apart from `make test`)
 	@# Without the limit of 15 minutes for a test.
