@@ -60,6 +60,8 @@ class Shared:
     post: Callable[[str, SessionKey, str], Awaitable[None]]
     """Sends a message, by a name of its own, to any chat."""
     home_chat: SessionKey | None
+    draining: Callable[[], bool]
+    """Whether no new turn may begin, because the gateway is about to restart."""
 
 
 class SessionWorker:
@@ -232,7 +234,7 @@ class SessionWorker:
         self._changed.set()
 
     async def _work(self, chat: LiveChat) -> None:
-        while True:
+        while not self._shared.draining():
             while not self._waiting:
                 self._changed = anyio.Event()
                 if (left := self._idle_seconds(chat)) <= 0 and self.is_idle:
@@ -240,6 +242,8 @@ class SessionWorker:
                 # A background command may end at any time.
                 with anyio.move_on_after(_WATCH_SECONDS if left == math.inf else max(left, _WATCH_SECONDS)):
                     await self._changed.wait()
+                if self._shared.draining():
+                    return
             row, job = self._waiting.popleft()
             self._row = row
             if row.state == "running" and (told := await self._recovered(row, job)) is not None:
