@@ -101,7 +101,7 @@ class Gateway:
         self._draining = self._ticker.paused = True
         _log.info("restarting once %d turns and %d jobs have ended", self._working, self._ticker.working)
         with anyio.move_on_after(_DRAIN_SECONDS) as scope:
-            while self._working or self._ticker.working:  # noqa: ASYNC110  # several parts say so
+            while any(worker.is_busy for worker in list(self._workers.values())) or self._ticker.working:  # noqa: ASYNC110  # several parts say so
                 await anyio.sleep(_DRAIN_LOOK_SECONDS)
         if scope.cancelled_caught:
             _log.warning("restarting now; %d turns and %d jobs are interrupted", self._working, self._ticker.working)

@@ -124,6 +124,11 @@ class SessionWorker:
         return not (self._arrived or self._reading or self._waiting or self._row)
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a message is being worked on, or its answer is being stored."""
+        return self._row is not None or self._reading is not None
+
+    @property
     def working_seconds(self) -> float | None:
         """See `Worker`. A turn that waits for others to end is under way, too."""
         if self._slot is not None:
