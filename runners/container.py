@@ -75,8 +75,8 @@ def prepare(home: Path, variables: Mapping[str, str]) -> None:
     for folder in (home, home / "skills", _workspace(variables)):
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             raise ConfigError(
-                f"{folder}: user {os.getuid()} cannot write there; on the host, make the folders (mkdir -p data skills) "
-                "and set HERMES_UID=$(id -u) and HERMES_GID=$(id -g) in .env"
+                f"{folder}: user {os.getuid()} cannot write there; on the host, make the folders (mkdir -p data "
+                "skills) and set HERMES_UID=$(id -u) and HERMES_GID=$(id -g) in .env"
             )
     try:
         anyio.run(probe, SandboxConfig())
@@ -112,7 +112,7 @@ def main() -> None:
     if not os.environ.get(_KEY):
         os.environ[_KEY] = http_key(home)
     # As the command itself, so that a restart of the gateway gives it the same arguments.
-    os.execv(sys.executable, [sys.executable, "-m", cli.__name__.partition(".")[0], *arguments])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, "-m", cli.__name__.partition(".")[0], *arguments])
 
 
 def _workspace(variables: Mapping[str, str]) -> Path:

@@ -53,8 +53,9 @@ _ENOSYS = 38  # clone3 hides its flags from a filter; the C library falls back t
 
 @functools.cache
 def seccomp_profile(*, nested: bool = False) -> str:
-    """The profile as JSON, for `seccomp=` in a container's security options. Calls not listed in it get EPERM. `nested`:
-    for a container that starts sandboxes itself."""
+    """The profile as JSON, for `seccomp=` in a container's security options. Calls not listed in it get EPERM.
+
+    `nested`: for a container that starts sandboxes itself."""
     rules = [
         _allow(_ALLOWED.split()),
         *(_allow(["socket"], _LOW_HALF, family) for family in _FAMILIES),

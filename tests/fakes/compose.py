@@ -14,10 +14,19 @@ from typing import Any
 import yaml
 
 _VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::(?P<how>[-?])(?P<rest>[^}]*))?\}")
-_KNOWN = frozenset(
-    "build image container_name restart init user depends_on environment ports volumes healthcheck networks cap_drop "
-    "security_opt".split()
-)
+_KNOWN = {
+    "build",
+    "image",
+    "container_name",
+    "restart",
+    "init",
+    "user",
+    "depends_on",
+    "environment",
+    "ports",
+    "volumes",
+}
+_KNOWN |= {"healthcheck", "networks", "cap_drop", "security_opt"}
 _HEALTH = {"interval": "--health-interval", "timeout": "--health-timeout", "retries": "--health-retries"}
 
 

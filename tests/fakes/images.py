@@ -89,7 +89,7 @@ def build_lab(root: Path, image: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-class _imported:  # noqa: N801
+class _imported:
     """Imports the tar that its body fills."""
 
     def __init__(self, image: str, changes: tuple[str, ...]) -> None:
