@@ -181,7 +181,8 @@ def _new(installation: Installation, version: Version, wheel: Wheel, before: Pat
             )
         installation.record(folder, version)
     except BaseException:
-        installation.remove(folder) if folder.exists() else None
+        if folder.exists():
+            installation.remove(folder)
         raise
     return folder
 

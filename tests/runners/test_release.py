@@ -81,8 +81,10 @@ def test_the_wheel_has_every_module_once_and_nothing_else_at_its_top(builds: lis
         f"hermes_lab-{PROJECT['project']['version']}.dist-info",
     }
     modules = {path.relative_to(ROOT) for path in ROOT.glob("hermes_lab/**/*.py")}
-    modules |= {Path("hermes_lab", path.relative_to(ROOT)) for part in ("analysis", "runners", "tasks", "training", "envs")
-                for path in (ROOT / part).rglob("*.py")}  # fmt: skip
+    linked = (
+        path for part in ("analysis", "envs", "runners", "tasks", "training") for path in (ROOT / part).rglob("*.py")
+    )
+    modules |= {Path("hermes_lab", path.relative_to(ROOT)) for path in linked}
     assert {str(path) for path in modules} <= set(names)
 
 
@@ -97,6 +99,72 @@ def test_the_source_distribution_builds_the_same_wheel(builds: list[Path], backe
     subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True)
     (wheel,) = (tmp_path / "dist").iterdir()
     assert hashlib.sha256(wheel.read_bytes()).hexdigest() == digests(builds[0])[wheel.name]
+
+
+# What the README does without an endpoint, with a scripted model in the endpoint's place.
+TRIED = """
+import hermes_lab as lab
+settings = {"model": {"provider": "scripted", "name": "hermes_lab.tasks.learner:learner"}, "skills": {"review_every": 0},
+            "suite": {"name": "ledger", "options": {"ruled": 3, "plain": 1}},
+            "learning": {"arms": ["off", "on"], "worlds": 2, "rounds": 2}}
+run = lab.experiment(settings, out="runs/quickstart", progress=False)
+episodes = lab.load(run)
+fits = lab.fit(episodes)
+lab.plot(episodes, fits, level=0.8)
+print(lab.compare(run))
+"""
+TASK = '{"prompt": "Write the first prime to primes.txt.", "verify": "echo 2 | cmp - primes.txt"}'
+NOOP = "-c model.provider=scripted -c model.name=hermes_lab.tasks.learner:noop"
+COMMANDS = [
+    "doctor",
+    "tasks check runs/tasks.jsonl",
+    f"run -c suite.path=runs/tasks.jsonl {NOOP} --out runs/dry",
+    "summary runs/dry --json",
+    "experiment -c configs/one-rule.yaml --out runs/one-rule",
+    "show runs/one-rule --lane on",
+    "skills health runs/one-rule",
+    "compare runs/one-rule",
+    "report runs/one-rule",
+    "tools list",
+    "config show -c configs/endpoint.yaml",
+]
+
+
+def python_of(version: str) -> str:
+    """An interpreter of that version, which is not the one of these tests."""
+    known = sorted(Path.home().glob(f".pyenv/versions/{version}*/bin/python"))
+    found = str(known[-1]) if known else shutil.which(f"python{version}")
+    if found and subprocess.run([found, "-c", "import ensurepip"], capture_output=True).returncode == 0:
+        return found
+    pytest.skip(f"optional: no Python {version} here")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["3.13"])
+def test_the_core_does_what_the_readme_says_in_a_fresh_environment(
+    builds: list[Path], tmp_path: Path, version: str
+) -> None:
+    (wheel,) = builds[0].glob("*.whl")
+    check_core(wheel, python_of(version), tmp_path)
+
+
+def check_core(wheel: Path, python: str, folder: Path) -> None:
+    """Installs a wheel in a fresh environment, and runs the README's commands and Python in an empty folder."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment = {**kept, "HERMES_HOME": str(folder / "home"), "MPLBACKEND": "agg"}
+    subprocess.run([python, "-m", "venv", folder / "venv"], env=environment, check=True)
+    program = folder / "venv" / "bin"
+    pip = [program / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    subprocess.run([*pip, wheel], env=environment, check=True)
+    work = folder / "work"
+    (work / "runs").mkdir(parents=True)
+    (work / "runs" / "tasks.jsonl").write_text(TASK)
+    for command in COMMANDS:
+        words = [program / "hermes-lab", *command.split()]
+        done = subprocess.run(words, cwd=work, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    done = subprocess.run([program / "python", "-c", TRIED], cwd=work, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_version_is_one() -> None:
