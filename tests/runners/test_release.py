@@ -104,7 +104,8 @@ def test_the_source_distribution_builds_the_same_wheel(builds: list[Path], backe
 # What the README does without an endpoint, with a scripted model in the endpoint's place.
 TRIED = """
 import hermes_lab as lab
-settings = {"model": {"provider": "scripted", "name": "hermes_lab.tasks.learner:learner"}, "skills": {"review_every": 0},
+settings = {"model": {"provider": "scripted", "name": "hermes_lab.tasks.learner:learner"},
+            "skills": {"review_every": 0},
             "suite": {"name": "ledger", "options": {"ruled": 3, "plain": 1}},
             "learning": {"arms": ["off", "on"], "worlds": 2, "rounds": 2}}
 run = lab.experiment(settings, out="runs/quickstart", progress=False)
