@@ -2,6 +2,7 @@
 of `python:3.11-slim`, and one with PostgreSQL and pgvector, in place of `pgvector/pgvector`.
 """
 
+import functools
 import io
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import tarfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from docker_fixture import _add_system, _libraries, _place
 
@@ -94,6 +96,20 @@ def build_lab(root: Path, image: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+class _Once(tarfile.TarFile):
+    """Leaves out what is in it already."""
+
+    def addfile(self, tarinfo: tarfile.TarInfo, fileobj: Any = None) -> None:
+        name = tarinfo.name.rstrip("/")
+        if name not in self._names:
+            self._names.add(name)
+            super().addfile(tarinfo, fileobj)
+
+    @functools.cached_property
+    def _names(self) -> set[str]:
+        return set()
+
+
 class _imported:
     """Imports the tar that its body fills."""
 
@@ -105,7 +121,7 @@ class _imported:
         command = ["docker", "import", *self._changes, "-", self._image]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         assert self._process.stdin is not None
-        self._tar = tarfile.open(fileobj=self._process.stdin, mode="w|")
+        self._tar = _Once.open(fileobj=self._process.stdin, mode="w|")
         return self._tar
 
     def __exit__(self, kind: object, *_: object) -> None:

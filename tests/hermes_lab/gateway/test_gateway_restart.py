@@ -62,9 +62,11 @@ async def test_a_turn_under_way_is_answered_and_later_messages_wait_for_the_rest
     assert [row.text for row in store.waiting()] == ["To the same chat", "To another chat"]
     after = Wire()
     async with start(after) as gateway:
-        (worked, same), (other,) = await after.replies(2, seconds=WAIT), await after.replies(1, "2", WAIT)
-        assert "worked" in worked
-        assert (same, other) == ("To the same chat", "To another chat")
+        assert await after.replies(1, "2", WAIT) == ["To another chat"]
+        left = 2 - len(wire.sent)  # the answer may have been sent before or after the restart
+        answers = [*(each.text for each in wire.sent), *await after.replies(left, seconds=WAIT)]
+        assert "worked" in answers[0]
+        assert answers[1:] == ["To the same chat"]
         assert not gateway.restarting  # the request was for the gateway before
 
 
@@ -76,7 +78,9 @@ async def test_a_job_under_way_ends_and_none_begins(start: Start, wire: Wire, ho
                 await anyio.sleep(0.02)
         restart.ask(home)
         await restarting(gateway)
-    assert {run.state for run in RunStore(home).latest(10, "ask")} == {"ok"}
+    states = [run.state for run in RunStore(home).latest(1000, "ask")]
+    assert states.count("ok") == 1
+    assert set(states) <= {"ok", "skipped"}  # its slots while it ran
 
 
 async def test_it_does_not_wait_for_ever(start: Start, wire: Wire, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
