@@ -94,6 +94,7 @@ def test_the_source_distribution_builds_the_same_wheel(builds: list[Path], backe
     with tarfile.open(sdist) as tar:
         tar.extractall(tmp_path, filter="data")
     (source,) = tmp_path.iterdir()
+    assert not (source / "analysis").exists()  # it is hermes_lab/analysis
     environment = {**os.environ, "PYTHONPATH": str(backend), "SOURCE_DATE_EPOCH": EPOCH}
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
     subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True)
