@@ -9,7 +9,7 @@ The variables are those of a lab that runs an agent in a container. Elsewhere no
     OPENAI_BASE_URL, ANTHROPIC_BASE_URL   the endpoint; default: that of the provider
     DEFAULT_MODEL    the model's name
     MEMORY_DB_URL    the database of memories, PostgreSQL with pgvector; empty: no memories
-    PERSISTENT_DIR   the folder in which the agent works; default /app/data
+    PERSISTENT_DIR   the folder in which `hermes-cli` works, one at a time; default /app/data
     HERMES_PLATFORMS the platforms of the gateway; default http
     HERMES_HTTP_KEY  the key of the HTTP platform; default: one made at the first start, in $HERMES_HOME/http-key
 """
@@ -53,7 +53,6 @@ def settings(variables: Mapping[str, str]) -> Iterator[str]:
     if variables.get("MEMORY_DB_URL"):
         yield "memory.vectors=postgres"
         yield "memory.url_env=MEMORY_DB_URL"
-    yield f"sandbox.workspace={_workspace(variables)}"
 
 
 def command(asked: Sequence[str], variables: Mapping[str, str]) -> list[str]:
@@ -65,7 +64,8 @@ def command(asked: Sequence[str], variables: Mapping[str, str]) -> list[str]:
             served = (f"gateway.platforms=[{platforms}]", "gateway.http.host=0.0.0.0", f"gateway.http.port={PORT}")
             return ["gateway", "run", *options, *(part for each in served for part in ("-c", each))]
         case ["cli", *rest]:
-            return ["chat", *options, "-c", "display.prompt='hermes> '", *rest]
+            own = (f"sandbox.workspace={_workspace(variables)}", "display.prompt='hermes> '")
+            return ["chat", *options, *(part for each in own for part in ("-c", each)), *rest]
     raise ConfigError("give `agent` or `cli`")
 
 

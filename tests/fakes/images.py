@@ -16,8 +16,18 @@ from docker_fixture import _add_system, _libraries, _place
 
 from fakes.compose import docker
 
-BASE, DATABASE = "hermes-lab-test-base:1", "hermes-lab-test-db:1"
+BASE, DATABASE = "hermes-lab-test-base:2", "hermes-lab-test-db:1"
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+_OF_WHEELS = (
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+    "libpthread.so.0",
+    "libdl.so.2",
+    "librt.so.1",
+    "libutil.so.1",
+    "libm.so.6",
+)
+"""What compiled wheels expect of any system."""
 _LEFT_OUT = ("test", "idlelib", "tkinter", "site-packages", "__pycache__", "config-3")
 _START = """#!/bin/bash
 # As the entrypoint of the image on the hub does: makes the database at the first start.
@@ -57,6 +67,8 @@ def build_base() -> None:
             for path in sorted({_place(each) for each in _libraries(shared)}):
                 if not path.is_relative_to(root):
                     tar.add(path.resolve(), str(path).lstrip("/"))
+            for library in _OF_WHEELS:
+                tar.add(Path("/", libraries, library).resolve(), f"{libraries}/{library}")
             if _CERTIFICATES.exists():
                 tar.add(_CERTIFICATES.resolve(), str(_CERTIFICATES).lstrip("/"))
             tar.add("/etc/resolv.conf", "etc/resolv.conf")

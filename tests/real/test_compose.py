@@ -204,7 +204,7 @@ def at_terminal(command: list[str], message: str) -> str:
                 if b"\x1b[6n" in shown[start:]:
                     os.write(terminal, b"\x1b[1;1R")  # a terminal that is asked where its cursor is
 
-    until(b"hermes> ")
+    until(b"hermes>")
     os.write(terminal, message.encode() + b"\r")
     until(b"Done.")
     os.write(terminal, b"\x04")

@@ -42,7 +42,7 @@ def test_the_variables_are_settings_of_a_chat(home: Path, given: dict[str, str],
     config = load_home_config(home, options)
     assert (config.model.provider, config.model.name, config.model.base_url) == (provider, "my-model", address)
     assert (config.memory.vectors, config.memory.url_env) == ("postgres", "MEMORY_DB_URL")
-    assert config.sandbox.workspace == "/app/data"
+    assert not config.sandbox.workspace
     assert load_home_config(home, list(settings(VARIABLES))).memory.vectors == "off"
 
 
@@ -62,7 +62,9 @@ def test_the_service_is_the_gateway_and_the_prompt_is_hermes(home: Path) -> None
     assert (config.gateway.http.host, config.gateway.http.port) == ("0.0.0.0", 8080)
     chat, *options = command(["cli", "Hello"], VARIABLES)
     assert (chat, options[-1]) == ("chat", "Hello")
-    assert load_home_config(home, options[1:-1:2]).display.prompt == "hermes> "
+    config = load_home_config(home, options[1:-1:2])
+    assert config.display.prompt == "hermes> "
+    assert config.sandbox.workspace == "/app/data"
     with pytest.raises(ConfigError, match="agent"):
         command([], VARIABLES)
 
