@@ -39,7 +39,7 @@ ASKED = "Create a skill generate_csv_report and use it for the sales of March."
 
 # An OpenAI-compatible endpoint: drafts the skill, calls it, answers.
 ENDPOINT = '''
-import http.server, json, sys
+import http.server, json, socketserver, sys
 CODE = """
 import csv
 
@@ -112,7 +112,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-http.server.ThreadingHTTPServer(("0.0.0.0", 9000), Handler).serve_forever()
+class Server(socketserver.ThreadingTCPServer):  # HTTPServer asks the DNS for its own name first
+    daemon_threads = True
+
+Server(("0.0.0.0", 9000), Handler).serve_forever()
 '''
 
 
