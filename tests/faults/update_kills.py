@@ -82,6 +82,7 @@ def kill_updates(lab: SmallLab | RealLab, folder: Path, kills: int, seed: int) -
         found = version()
         assert found in (current, wanted), f"kill {number}: {found}, and it was {current} or {wanted}"
         seen["new" if found == wanted else "old"] += 1
+        print(f"kill {number + 1}: {found}", flush=True)
         current = found
     lab.release("2.0.0")
     subprocess.run(command, env=environment, check=True)

@@ -230,7 +230,11 @@ def test_the_skill_and_its_report_are_on_the_host_and_the_callers(said: str, sta
     script, report = stack.folder / "skills/generate_csv_report.py", stack.folder / "data/march.csv"
     assert '"""Write sales as a CSV report.' in script.read_text()
     assert "filename: str, sales_data: dict" in script.read_text()
-    assert list(csv.reader(report.open())) == [["Product", "Revenue"], ["Lamp", "120.5"], ["Desk", "899.0"]]
+    assert list(csv.reader(report.read_text().splitlines())) == [
+        ["Product", "Revenue"],
+        ["Lamp", "120.5"],
+        ["Desk", "899.0"],
+    ]
     for path in (script, report):
         assert (path.stat().st_uid, path.stat().st_gid) == (CALLER, CALLER)
 
