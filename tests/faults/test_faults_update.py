@@ -196,36 +196,36 @@ def test_a_closed_terminal_does_not_end_an_update(world: World, release: str) ->
 
 
 def test_a_closed_pipe_does_not_end_an_update(world: World, release: str) -> None:
-    process = subprocess.Popen(world.command, env=world.environment, stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    assert process.stderr.readline().startswith(b"updating")
-    process.stderr.close()
-    assert process.wait() == 0
+    with subprocess.Popen(world.command, env=world.environment, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith(b"updating")
+        process.stderr.close()
+        assert process.wait() == 0
     assert world.version == release
     assert f"now {release}" in world.log
 
 
 def test_ctrl_c_leaves_the_old_version_and_nothing_else(world: World, release: str) -> None:
     before, folders = world.version, world.folders
-    process = subprocess.Popen(world.command, env=world.environment, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("installing"):
-            process.send_signal(signal.SIGINT)
-            break
-    assert process.wait() == 130
+    with subprocess.Popen(world.command, env=world.environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("installing"):
+                process.send_signal(signal.SIGINT)
+                break
+        assert process.wait() == 130
     assert world.version == before
     assert world.folders == folders
     world.update()
 
 
 def test_two_updates_at_once_are_refused(world: World, release: str) -> None:
-    process = subprocess.Popen(world.command, env=world.environment, stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    process.stderr.readline()
-    assert "another update is under way" in world.update(code=2)
-    process.stderr.read()
-    assert process.wait() == 0
+    with subprocess.Popen(world.command, env=world.environment, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        assert "another update is under way" in world.update(code=2)
+        process.stderr.read()
+        assert process.wait() == 0
 
 
 def test_json_tells_what_was_there_and_what_is(world: World, release: str) -> None:
