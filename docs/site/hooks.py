@@ -29,11 +29,13 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for path in sorted(linked):
         if path.is_file():
             shown = _shown(path, docs.parent)
-            files.append(File.generated(config, _address(path, docs), content=shown, inclusion=InclusionLevel.NOT_IN_NAV))
+            files.append(
+                File.generated(config, _address(path, docs), content=shown, inclusion=InclusionLevel.NOT_IN_NAV)
+            )
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: Any) -> str:
     """Points links to such files at their pages."""
     docs = Path(config.docs_dir)
     up = "../" * page.file.src_uri.count("/")

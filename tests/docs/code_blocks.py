@@ -148,7 +148,8 @@ def up_to_the_wire(words: list[str]) -> None:
     command, rest = typer.main.get_command(app), words[1:]
     path: list[str] = []
     while hasattr(command, "commands"):
-        assert rest and rest[0] in command.commands, f"no command {' '.join([*path, *rest[:1]])}"
+        name = rest[0] if rest else ""
+        assert name in command.commands, f"no command {' '.join([*path, name])}"
         path.append(rest[0])
         command, rest = command.commands[rest[0]], rest[1:]
     context = command.make_context(path[-1], list(rest))

@@ -29,7 +29,14 @@ def test_the_quickstart_does_what_it_says(
     endpoint: FakeOpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    reader = Reader(tmp_path, {"http://127.0.0.1:8000/v1": endpoint.base_url, '"worlds": 20': '"worlds": 2', "learning.worlds=20": "learning.worlds=2"})
+    reader = Reader(
+        tmp_path,
+        {
+            "http://127.0.0.1:8000/v1": endpoint.base_url,
+            '"worlds": 20': '"worlds": 2',
+            "learning.worlds=20": "learning.worlds=2",
+        },
+    )
     for block in blocks("quickstart.md"):
         reader.follow(block)
     print("\n".join(reader.ran))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from code_blocks import Block, Reader, blocks
+from code_blocks import ROOT, Block, Reader, blocks
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 from fakes.tiny_model import tiny_model
 from fakes.training import TRAINING, smoke_lock
@@ -67,16 +67,19 @@ def test_the_tutorial_does_what_it_says(endpoint: FakeOpenAIServer, folder: Path
         {"http://127.0.0.1:8000/v1": endpoint.base_url, "-c model.name=my-model --out runs/parcels": small},
     )
     follow(reader, PAGE)
-    print(reader.said("summary runs/tasks"))
     assert "2 solved" in reader.said("summary runs/tasks").replace("  ", " ")
 
 
 @pytest.mark.parametrize("needs", [pytest.param("training", marks=TRAINING)])
 def test_its_training_makes_an_adapter(needs: str, folder: Path) -> None:
+    (folder / "configs").symlink_to(ROOT / "configs")
     base = str(tiny_model(folder / "base"))
     lock = smoke_lock(folder, "sft", base_model=base, tokenizer=base, total_steps=2, batch_size=2)
     rehearsal = [block for block in PAGE if block.title.startswith("mine/") or "rehearsal:agent --out" in block.text]
-    reader = Reader(folder, {"configs/locks/sft-smoke.yaml": lock, "--out runs/rehearsal": "-c learning.worlds=2 --out runs/rehearsal"})
+    reader = Reader(
+        folder,
+        {"configs/locks/sft-smoke.yaml": lock, "--out runs/rehearsal": "-c learning.worlds=2 --out runs/rehearsal"},
+    )
     follow(reader, rehearsal)
     training, evaluation = [block for block in PAGE if block.needs == needs]
     reader.follow(training._replace(needs=""))
