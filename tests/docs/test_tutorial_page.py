@@ -33,6 +33,7 @@ def endpoint() -> Iterator[FakeOpenAIServer]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the reader works. `mine` counts as installed, once its `pyproject.toml` is written."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
     monkeypatch.syspath_prepend(tmp_path / "mine")
     yield tmp_path
     for module in ("parcels", "rehearsal"):
