@@ -103,7 +103,7 @@ def _linked(text: str) -> str:
 
 
 def _is_example(paragraph: str) -> bool:
-    return bool(re.match(rf"(?:[A-Z_]+=\S+ )?(?:\*/5 \* \* \* \* )?{PROGRAM} ", paragraph))
+    return bool(re.match(rf"(?:[A-Z_]+=\S+ )*(?:\*/5 \* \* \* \* )?{PROGRAM} ", paragraph))
 
 
 def _example(paragraph: str) -> str:

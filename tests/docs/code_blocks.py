@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import subprocess
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,7 +26,8 @@ from hermes_lab.runners.cli import app
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BLOCK = re.compile(
-    r"(?:<!-- needs: (?P<needs>\w+) -->\n)?^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^```$",
+    r"(?:<!-- needs: (?P<needs>\w+) -->\n)?"
+    r"^(?P<indent> *)```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^(?P=indent)```$",
     re.DOTALL | re.MULTILINE,
 )
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -48,8 +50,11 @@ class Block(NamedTuple):
 def blocks(page: str) -> list[Block]:
     """The fenced blocks of a page, by its path below docs/."""
     text = (DOCS / page).read_text()
-    found = [Block(m["language"], m["title"] or "", m["text"], m["needs"] or "") for m in BLOCK.finditer(text)]
-    assert len(found) == len(re.findall(r"^```\w", text, re.MULTILINE)), "a block is not recognised"
+    found = [
+        Block(m["language"], m["title"] or "", textwrap.dedent(m["text"]), m["needs"] or "")
+        for m in BLOCK.finditer(text)
+    ]
+    assert len(found) == len(re.findall(r"^ *```\w", text, re.MULTILINE)), "a block is not recognised"
     assert {block.language for block in found} <= set(LANGUAGES)
     return found
 
@@ -117,6 +122,21 @@ class Reader:
         lines = [line.strip() for line in text.splitlines() if line.strip(" .")]
         pattern = ".*?".join(re.escape(line).replace(re.escape("..."), ".*?") for line in lines)
         assert re.search(pattern, self.printed, re.DOTALL), f"not printed:\n{text}\nbut:\n{self.printed}"
+
+
+def install(folder: Path) -> None:
+    """What `pip install -e` does for a package in a folder that is on `sys.path`: its metadata, with entry points."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    about = folder / f"{project['name']}-{project['version']}.dist-info"
+    about.mkdir()
+    version = f"Name: {project['name']}\nVersion: {project['version']}\n"
+    about.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\n{version}")
+    lines = [
+        line
+        for group, points in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in points.items()))
+    ]
+    about.joinpath("entry_points.txt").write_text("\n".join(lines))
 
 
 def check_syntax(block: Block) -> None:

@@ -1,13 +1,12 @@
 """docs/tutorial.md, done as it says: with the rehearsal, and with an endpoint on loopback."""
 
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from code_blocks import ROOT, Block, Reader, blocks
+from code_blocks import ROOT, Block, Reader, blocks, install
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 from fakes.tiny_model import tiny_model
 from fakes.training import TRAINING, smoke_lock
@@ -40,25 +39,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(module, None)
 
 
-def install(folder: Path) -> None:
-    """What `pip install -e mine` does: the package's metadata, with its entry points."""
-    project = tomllib.loads((folder / "mine/pyproject.toml").read_text())["project"]
-    about = folder / "mine" / f"{project['name']}-{project['version']}.dist-info"
-    about.mkdir()
-    about.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1\n")
-    lines = [
-        line
-        for group, points in project["entry-points"].items()
-        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in points.items()))
-    ]
-    about.joinpath("entry_points.txt").write_text("\n".join(lines))
-
-
 def follow(reader: Reader, page: list[Block]) -> None:
     for block in page:
         reader.follow(block)
         if block.title == "mine/pyproject.toml":
-            install(reader.folder)
+            install(reader.folder / "mine")
 
 
 def test_the_tutorial_does_what_it_says(endpoint: FakeOpenAIServer, folder: Path) -> None:
