@@ -2,6 +2,9 @@
 
 In the repository a link such as `../configs/endpoint.yaml` opens that file. The site shows the file as a page below
 `source/`: notebooks with their outputs, other files as code. A link to a folder becomes plain text.
+
+Lists are written as GitHub reads them: what belongs to an item begins below its text, and a list needs no blank line
+before it. Python-Markdown, which makes the site, wants four spaces and a blank line.
 """
 
 import json
@@ -14,6 +17,9 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
 LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<target>\.\./[^)#\s]+)\)")
+ITEM = re.compile(r"(?:[-*+]|\d+[.)]) +")
+INTERRUPTS = re.compile(r"(?:[-*+]|1[.)]) +")
+"""The first item of a list that directly follows a paragraph."""
 LANGUAGES = {".yaml": "yaml", ".py": "python", ".toml": "toml", ".sh": "bash"}
 
 
@@ -36,7 +42,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: Any) -> str:
-    """Points links to such files at their pages."""
+    """Points links to such files at their pages, and indents lists as Python-Markdown wants it."""
     docs = Path(config.docs_dir)
     up = "../" * page.file.src_uri.count("/")
 
@@ -46,7 +52,38 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: An
             return match[0]
         return f"[{match['text']}]({up}{_address(path, docs)})" if path.is_file() else match["text"]
 
-    return LINK.sub(replaced, markdown)
+    return reindented(LINK.sub(replaced, markdown))
+
+
+def reindented(markdown: str) -> str:
+    """The page with what belongs to list items indented by four spaces a level, and a blank line before each list."""
+    lines: list[str] = []
+    starts: list[int] = []  # the columns where the texts of the open items begin
+    fence, fenced_at = "", (0, 0)
+    for line in markdown.splitlines():
+        text = line.lstrip(" ")
+        column = len(line) - len(text)
+        if fence:
+            level, start = fenced_at
+            lines.append((" " * 4 * level + line[min(column, start) :]).rstrip())
+            fence = "" if text.startswith(fence) else fence
+            continue
+        if not text:
+            lines.append("")
+            continue
+        after_blank, in_list = not lines or not lines[-1], bool(starts)
+        while starts and column < starts[-1] and (after_blank or ITEM.match(text)):
+            starts.pop()
+        start = starts[-1] if starts else 0
+        item = ITEM.match(text) if column - start < 4 else None
+        if item and not in_list and not after_blank and INTERRUPTS.match(text):
+            lines.append("")
+        lines.append(" " * 4 * len(starts) + line[min(column, start) :])
+        if opened := re.match(r"`{3,}", text):
+            fence, fenced_at = opened[0], (len(starts), start)
+        if item:
+            starts.append(column + len(item[0]))
+    return "\n".join(lines)
 
 
 def _outside(page: Path, target: str, docs: Path) -> Path | None:

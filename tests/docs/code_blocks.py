@@ -173,7 +173,14 @@ def up_to_the_wire(words: list[str]) -> None:
         path.append(rest[0])
         command, rest = command.commands[rest[0]], rest[1:]
     context = command.make_context(path[-1], list(rest))
-    sources = [part for source in context.params.get("config") or () for part in ("-c", str(source))]
-    if sources and path[0] not in ("gateway", "chat"):
-        done = lab("config", "show", *sources)
-        assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr}"
+    sources = [str(source) for source in context.params.get("config") or ()]
+    if not sources or path[0] in ("gateway", "chat"):
+        return
+    files = [source for source in sources if source.endswith(".yaml")]
+    # The runs that a training reads are made by the commands before it.
+    given = [
+        part for source in sources if source not in files and not source.startswith("data=") for part in ("-c", source)
+    ]
+    shown = [part for source in sources for part in ("-c", source)]
+    done = lab("config", "check", *files, *given) if path[0] == "train" else lab("config", "show", *shown)
+    assert done.returncode == 0, f"{shlex.join(words)}: {done.stdout}{done.stderr}"
