@@ -1,4 +1,4 @@
-"""The guides of docs/howto, and docs/runs.md: their commands exist, and their examples do what they say."""
+"""The guides of docs/howto, docs/runs.md and the README: their commands exist, and their examples do what they say."""
 
 import asyncio
 import importlib
@@ -15,7 +15,7 @@ from scipy.integrate import quad
 from hermes_lab.gateway.platform import Inbound, Outbound
 from hermes_lab.tools.registry import known_tools
 
-GUIDES = [*sorted(str(path.relative_to(DOCS)) for path in (DOCS / "howto").glob("*.md")), "runs.md"]
+GUIDES = [*sorted(str(path.relative_to(DOCS)) for path in (DOCS / "howto").glob("*.md")), "runs.md", "../README.md"]
 ELSEWHERE = ("~/", "curl")
 """What begins a command of another installation."""
 
