@@ -7,7 +7,6 @@ what the commands before it printed, in that order; `...` stands for anything.
 """
 
 import ast
-import os
 import re
 import shlex
 import subprocess
@@ -99,10 +98,7 @@ class Reader:
             check_syntax(block)
 
     def _run(self, words: list[str], needs: str) -> None:
-        if words[0] == "export":
-            name, _, value = words[1].partition("=")
-            os.environ[name] = value
-        elif words[0] in PREPARES:
+        if words[0] in PREPARES:
             check_preparation(words)
         elif needs or words[1] in SERVES:
             up_to_the_wire(words)
