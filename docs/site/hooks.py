@@ -60,6 +60,7 @@ def reindented(markdown: str) -> str:
     lines: list[str] = []
     starts: list[int] = []  # the columns where the texts of the open items begin
     fence, fenced_at = "", (0, 0)
+    tight = False  # whether the lines since the last blank one began with an item
     for line in markdown.splitlines():
         text = line.lstrip(" ")
         column = len(line) - len(text)
@@ -67,6 +68,7 @@ def reindented(markdown: str) -> str:
             level, start = fenced_at
             lines.append((" " * 4 * level + line[min(column, start) :]).rstrip())
             fence = "" if text.startswith(fence) else fence
+            tight = False
             continue
         if not text:
             lines.append("")
@@ -76,8 +78,9 @@ def reindented(markdown: str) -> str:
             starts.pop()
         start = starts[-1] if starts else 0
         item = ITEM.match(text) if column - start < 4 else None
-        if item and not in_list and not after_blank and INTERRUPTS.match(text):
+        if item and not after_blank and (not tight if in_list else INTERRUPTS.match(text)):
             lines.append("")
+        tight = bool(item) or (tight and not after_blank)
         lines.append(" " * 4 * len(starts) + line[min(column, start) :])
         if opened := re.match(r"`{3,}", text):
             fence, fenced_at = opened[0], (len(starts), start)

@@ -39,6 +39,12 @@ def test_items_below_an_item_are_a_list_of_their_own(hooks: ModuleType) -> None:
     assert html == "<ol><li>One<ul><li>a</li><li>bmore of b</li></ul></li><li>Two</li></ol>"
 
 
+def test_an_item_may_follow_a_paragraph_or_code_of_the_item_before(hooks: ModuleType) -> None:
+    html = shown(hooks, "1. One\n\n   More of one.\n2. Two\n\n   ```\n   code\n   ```\n3. Three\n")
+    assert html.count("<li>") == 3
+    assert html.count("<ol>") == 1
+
+
 def test_a_list_needs_no_blank_line_before_it(hooks: ModuleType) -> None:
     assert shown(hooks, "It has\n- one\n- two\n") == "<p>It has</p><ul><li>one</li><li>two</li></ul>"
 
