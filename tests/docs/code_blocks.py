@@ -153,7 +153,7 @@ def check_preparation(words: list[str]) -> None:
     if words[0] == "make":
         subprocess.run(["make", "-n", "-C", str(ROOT), *words[1:]], check=True, capture_output=True)
     if words[0] == "pip":
-        named = re.findall(r"(?:^|hermes-lab)\.?\[([\w,]+)\]$", " ".join(words))
+        named = re.findall(r"(?:\.|hermes-lab)\[([\w,]+)\]", " ".join(words))
         unknown = {extra for group in named for extra in group.split(",")} - set(EXTRAS)
         assert not unknown, f"{shlex.join(words)}: no extra {unknown}"
 
