@@ -54,8 +54,12 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: An
             return match[0]
         return f"[{match['text']}]({up}{_address(path, docs)})" if path.is_file() else match["text"]
 
-    with_headers = EMPTY_HEADER.sub(lambda header: re.sub(r"\| *(?=\|)", "| &nbsp; ", header[0]), markdown)
-    return reindented(LINK.sub(replaced, with_headers))
+    return reindented(with_headers(LINK.sub(replaced, markdown)))
+
+
+def with_headers(markdown: str) -> str:
+    """The page with a blank in each cell of an empty header."""
+    return EMPTY_HEADER.sub(lambda header: re.sub(r"\| *(?=\|)", "| &nbsp; ", header[0]), markdown)
 
 
 def reindented(markdown: str) -> str:

@@ -2,18 +2,19 @@
 
 import importlib.util
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
-from code_blocks import DOCS
 
 markdown = pytest.importorskip("markdown", reason="the extra docs is not installed")
 pytest.importorskip("mkdocs", reason="the extra docs is not installed")
+HOOKS = Path(__file__).parents[2] / "docs" / "site" / "hooks.py"
 
 
 @pytest.fixture(scope="module")
 def hooks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_hooks", DOCS / "site" / "hooks.py")
+    spec = importlib.util.spec_from_file_location("site_hooks", HOOKS)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -58,3 +59,10 @@ def test_code_and_wrapped_text_stay_as_they_are(hooks: ModuleType) -> None:
         "| a |\n|---|\n| - |",
     ):
         assert hooks.reindented(page) == page
+
+
+def test_a_table_may_have_an_empty_header(hooks: ModuleType) -> None:
+    page = "| | |\n|---|---|\n| a | b |\n"
+    assert "<table>" not in markdown.markdown(page, extensions=["tables"])
+    assert markdown.markdown(hooks.with_headers(page), extensions=["tables"]).count("<td>") == 2
+    assert hooks.with_headers(page.replace("| | |", "| | x |")) == page.replace("| | |", "| | x |")
