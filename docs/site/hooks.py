@@ -4,8 +4,7 @@ In the repository a link such as `../configs/endpoint.yaml` opens that file. The
 `source/`: notebooks with their outputs, other files as code. A link to a folder becomes plain text.
 
 Lists are written as GitHub reads them: what belongs to an item begins below its text, and a list needs no blank line
-before it. Python-Markdown, which makes the site, wants four spaces and a blank line. Nor does it take a table for one
-whose header is empty.
+before it. Python-Markdown, which makes the site, wants four spaces and a blank line.
 """
 
 import json
@@ -21,7 +20,6 @@ LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<target>\.\./[^)#\s]+)\)")
 ITEM = re.compile(r"(?:[-*+]|\d+[.)]) +")
 INTERRUPTS = re.compile(r"(?:[-*+]|1[.)]) +")
 """The first item of a list that directly follows a paragraph."""
-EMPTY_HEADER = re.compile(r"^\|(?: *\|)+$(?=\n\|[-|: ]+\|$)", re.MULTILINE)
 LANGUAGES = {".yaml": "yaml", ".py": "python", ".toml": "toml", ".sh": "bash"}
 
 
@@ -54,12 +52,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: An
             return match[0]
         return f"[{match['text']}]({up}{_address(path, docs)})" if path.is_file() else match["text"]
 
-    return reindented(with_headers(LINK.sub(replaced, markdown)))
-
-
-def with_headers(markdown: str) -> str:
-    """The page with a blank in each cell of an empty header."""
-    return EMPTY_HEADER.sub(lambda header: re.sub(r"\| *(?=\|)", "| &nbsp; ", header[0]), markdown)
+    return reindented(LINK.sub(replaced, markdown))
 
 
 def reindented(markdown: str) -> str:

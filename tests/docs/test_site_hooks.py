@@ -59,10 +59,3 @@ def test_code_and_wrapped_text_stay_as_they_are(hooks: ModuleType) -> None:
         "| a |\n|---|\n| - |",
     ):
         assert hooks.reindented(page) == page
-
-
-def test_a_table_may_have_an_empty_header(hooks: ModuleType) -> None:
-    page = "| | |\n|---|---|\n| a | b |\n"
-    assert "<table>" not in markdown.markdown(page, extensions=["tables"])
-    assert markdown.markdown(hooks.with_headers(page), extensions=["tables"]).count("<td>") == 2
-    assert hooks.with_headers(page.replace("| | |", "| | x |")) == page.replace("| | |", "| | x |")
