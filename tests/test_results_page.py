@@ -1,5 +1,5 @@
-"""Every number of `docs/results.md`, and of what `docs/index.md` says was measured, is printed by a command of that page,
-from the runs that are kept."""
+"""Every number of `docs/results.md`, and of what `docs/index.md` says was measured, is printed by a command of that
+page, from the runs that are kept."""
 
 import re
 from collections.abc import Iterator
