@@ -17,7 +17,7 @@ PROGRAMS := .venv/programs
 resume = $(if $(wildcard $(1)/run.json),--resume)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo loop real-hermes programs results results-small gpu-check notebooks check fast test simulations bench dist clean
+.PHONY: help setup demo loop real-hermes programs results results-small gpu-check notebooks docs check fast test simulations bench dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -111,7 +111,11 @@ gpu-check: ## train and serve on this machine's NVIDIA GPU, and print memory and
 notebooks: setup ## execute the notebooks and save their outputs
 	$(BIN)/python tests/analysis/execute_notebooks.py
 
-check: setup ## format, lint, strict types, import contracts
+docs: setup ## build the documentation site into build/site, with all links checked; needs no network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html; with search: $(BIN)/python -m http.server -d build/site"
+
+check: setup docs ## format, lint, strict types, import contracts, the documentation site
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
