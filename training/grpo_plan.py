@@ -150,7 +150,10 @@ def _named(config: GrpoConfig, first: Sequence[Batch]) -> list[tuple[str, Batch]
 def _where(run: RunConfig) -> str:
     options = ", ".join(f"{name}={value}" for name, value in run.suite.options.items())
     named = run.suite.name or run.suite.path
-    return f"{named} ({run.suite.split}{f', {options}' if options else ''}), arms {', '.join(run.learning.arms)}"
+    skills = f"arms {', '.join(run.learning.arms)}"
+    if run.env.knowledge != "none":
+        skills = f"knowledge {run.env.knowledge}"
+    return f"{named} ({run.suite.split}{f', {options}' if options else ''}), {skills}"
 
 
 def _heldout(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> str:

@@ -6,14 +6,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hermes_lab.config.schema import RunConfig
-from hermes_lab.config.section import Section
+from hermes_lab.config.schema import EnvironmentConfig, RunConfig
 from hermes_lab.config.sources import load_section
 from hermes_lab.config.units import Unit
 from hermes_lab.errors import ConfigError
 
 
-class EnvSection(Section):
+class EnvSection(EnvironmentConfig):
     """An environment of an Atropos server, and how its groups are made."""
 
     name: Annotated[str, Field(min_length=1)] = "hermes-lab"
@@ -56,7 +55,8 @@ class EnvConfig(RunConfig):
     @property
     def rollouts(self) -> RunConfig:
         """The part that determines rollouts, and so their configuration digest."""
-        return RunConfig(**{name: getattr(self, name) for name in RunConfig.model_fields})
+        shared = {name: getattr(self, name) for name in RunConfig.model_fields}
+        return RunConfig(**shared | {"env": EnvironmentConfig(knowledge=self.env.knowledge)})
 
 
 def load_env_config(sources: Sequence[str]) -> EnvConfig:

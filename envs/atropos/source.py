@@ -54,10 +54,12 @@ class GroupSource:
         return max(1, -(-self._config.run.concurrency // self.size))
 
     def items(self) -> Iterator[Item]:
-        """Endless: `suite.count` tasks of `suite.split`, then new ones, or the same ones if the suite is finite."""
+        """Endless: `suite.count` tasks of `suite.split`, then new ones of the next world, or the same ones if the suite
+        is finite."""
         suite = self._config.suite
         for epoch in count():
-            for task in self._rollouts.tasks(split=suite.split, count=suite.count, seed=suite.seed + epoch):
+            seed, world = suite.seed + epoch, suite.world + epoch
+            for task in self._rollouts.tasks(split=suite.split, count=suite.count, seed=seed, world=world):
                 yield Item(task, epoch)
 
     async def make(self, item: Item) -> Made | None:

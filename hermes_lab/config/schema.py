@@ -398,6 +398,18 @@ class RewardConfig(Section):
         return {term: weight for term, weight in self.model_dump().items() if weight}
 
 
+Mode = Literal["none", "oracle", "lane", "mixed"]
+
+
+class EnvironmentConfig(Section):
+    """The skills that rollouts for training start with; `run` and `experiment` have `learning.arms` instead."""
+
+    knowledge: Mode = "none"
+    """The skills of a task's rollouts, the same for all rollouts of its group. `none`: `skills.library`. `oracle`: the
+    hidden rules of the world. `lane`: what a lane knows after 0 to 11 earlier tasks of the world, namely the rules that
+    these met. `mixed`: by task, no skill, `oracle`, `lane`, or `lane` among skills of other worlds, in equal parts."""
+
+
 class RayConfig(Section):
     """The Ray cluster that runs rollouts; see docs/scaling.md. Its nodes need this package and the same Python
     version."""
@@ -628,6 +640,8 @@ class RunConfig(Section):
     """The tasks."""
     reward: RewardConfig = RewardConfig()
     """The reward for training."""
+    env: EnvironmentConfig = EnvironmentConfig()
+    """The environment for training."""
     run: RunSection = RunSection()
     """Execution."""
     learning: LearningConfig = LearningConfig()
@@ -667,6 +681,15 @@ class RunConfig(Section):
                 raise ValueError(f"{name}.sampling.max_tokens: the Anthropic Messages API needs a number, not null")
         return self
 
+    @model_validator(mode="after")
+    def _one_source_of_skills(self) -> "RunConfig":
+        if self.env.knowledge != "none" and self.skills.library:
+            raise ValueError(
+                f"env.knowledge: `{self.env.knowledge}` decides which skills a rollout has; remove skills.library, or "
+                "set env.knowledge=none"
+            )
+        return self
+
     @field_validator("auxiliary")
     @classmethod
     def _is_not_started(cls, auxiliary: ModelConfig | None) -> ModelConfig | None:
@@ -697,6 +720,7 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
     "agent": {"max_repeats": None, "program": "", "review": "auto", "settings": {}, "carry_state": False},
     "learning": {"stop": {"when": "never"}},
     "skills": {"inline_shell": "isolated", "proposals": False},
+    "env": {"knowledge": "none"},
     "sandbox": {
         "workspace": "",
         "volumes": [],
@@ -716,6 +740,8 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
     trackers, and the assumptions of the power calculation.
     """
     rows = {name: value for name, value in content.items() if name not in _ASIDE}
+    if env := _as_before("env", rows.pop("env", {})):
+        rows["env"] = env
     if servers := rows.pop("mcp", {}).get("servers"):
         rows["mcp"] = {name: _without(server, *_OF_A_SERVER) for name, server in servers.items()}
     if judge := content.get("judge"):

@@ -1,7 +1,7 @@
 """Rollouts for GRPO training, on a server that runs for the whole training."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
@@ -10,8 +10,10 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
-from hermes_lab.config.schema import ModelConfig, addresses
+from hermes_lab.config.schema import Arm, ModelConfig, addresses
+from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.knowledge import Knowledge
 from hermes_lab.lane import LaneKey, lane_name
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import identify, served_models, unload_adapter
@@ -30,6 +32,7 @@ from hermes_lab.tasks.registry import wrap_suite_errors
 from hermes_lab.training.grpo_config import NOT_SHARED, Batch, Sharing
 from hermes_lab.training.lock import LockedConfig
 from hermes_lab.training.lora import Say
+from hermes_lab.types import Task
 
 _STOP_SECONDS = 15.0
 """Time in which our own server shuts down; one that still answers after it is someone else's."""
@@ -167,8 +170,11 @@ def open_sampler(
 
 
 def batch_lanes(batch: Batch, suite: Suite, library: Library) -> list[Lane]:
-    """A lane per arm and world, with the batch's tasks divided as evenly as possible; at most one lane per task."""
-    config, arms = batch.config, batch.config.learning.arms
+    """The batch's tasks, divided as evenly as possible among arms and worlds: a lane for each, with the skills of the
+    arm, or with `env.knowledge` for each task, with the skills chosen for it."""
+    config, known = batch.config, TaskKnowledge(batch.config, suite, library)
+    chosen = config.env.knowledge != "none"
+    arms: Sequence[Arm] = ("frozen",) if chosen else config.learning.arms
     places = list(product(range(config.learning.worlds), arms))[: batch.tasks]
     counts = [batch.tasks // len(places) + (n < batch.tasks % len(places)) for n in range(len(places))]
     lanes = []
@@ -176,6 +182,9 @@ def batch_lanes(batch: Batch, suite: Suite, library: Library) -> list[Lane]:
         number, split = batch.first_world + world, config.suite.split
         with wrap_suite_errors(suite.name):
             tasks = suite.load(split=split, count=count, seed=config.suite.seed, world=number)
+        if chosen:
+            lanes += [_lane_of(batch, task, place, known.of(task)) for place, task in enumerate(tasks)]
+            continue
         lanes.append(
             Lane(
                 lane_name(LaneKey(arm, 0, number, 0), with_weights=False),
@@ -186,6 +195,12 @@ def batch_lanes(batch: Batch, suite: Suite, library: Library) -> list[Lane]:
             )
         )
     return lanes
+
+
+def _lane_of(batch: Batch, task: Task, place: int, knowledge: Knowledge) -> Lane:
+    """The lane of one task, which is the one at `place` in its world."""
+    name = lane_name(LaneKey(batch.config.env.knowledge, place, task.world), with_weights=False)
+    return Lane(name, "frozen", knowledge.library, batch.samples, [[task]], label=knowledge.label)
 
 
 def _local_port(url: str) -> int:

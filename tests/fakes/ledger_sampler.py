@@ -14,7 +14,9 @@ SOLVED, GIVEN_UP = "Done.", "I cannot do that."
 
 
 class LedgerSampler:
-    """The script of a `FakeOpenAIServer` that knows the oracle's actions for `count` tasks of these seeds.
+    """The script of a `FakeOpenAIServer` that knows the oracle's actions for `count` tasks of each of these seeds.
+
+    A seed is also the world of its tasks, as in the passes of an environment.
 
     `hopeless`: no rollout solves anything, so that all rewards of a group are equal. `fail_next` replies are a 400,
     which stops a rollout; `delay` is that of every reply, in seconds.
@@ -27,7 +29,7 @@ class LedgerSampler:
         self._commands: dict[str, list[str]] = {}
         for split in splits:
             for seed in seeds:
-                for task in suite.load(split=split, count=count, seed=seed, world=0):
+                for task in suite.load(split=split, count=count, seed=seed, world=seed):
                     self._commands[task.prompt] = [action.arguments["command"] for action in suite.oracle(task)]
         self._begun: Counter[str] = Counter()
         self.hopeless = hopeless

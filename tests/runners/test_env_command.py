@@ -105,9 +105,15 @@ def test_process_writes_scored_groups(model: FakeOpenAIServer, tmp_path: Path) -
 
 def test_evaluate_is_greedy_and_gives_the_rate_with_its_interval(model: FakeOpenAIServer, tmp_path: Path) -> None:
     done = env(tmp_path, "evaluate", model.base_url, "-c", "env.eval_count=4", "-o", "e.json", "-q")
-    assert (done.returncode, done.stdout) == (0, "ledger heldout: 4/4 (51-100 %) solved, mean reward 1.000\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("ledger heldout: 4/4 (51-100 %) solved, mean reward 1.000; distractors, 0 of 1 rules")
     report = json.loads((tmp_path / "e.json").read_text())
     assert report["success"] == {"count": 4, "of": 4, "rate": 1.0, "low": pytest.approx(0.51, abs=0.01), "high": 1.0}
+    assert {label: part["of"] for label, part in report["by_knowledge"].items()} == {
+        "distractors, 0 of 1 rules known": 1,
+        "lane, 0 of 1 rules known": 1,
+        "oracle, 1 of 1 rules known": 2,
+    }
     assert {request["temperature"] for request in model.requests} == {0.0}
 
 
