@@ -380,14 +380,21 @@ class RewardConfig(Section):
     """Weight of the verifier's score of the first submission, in [0, 1]."""
     accepted: float = 0.0
     """Weight of whether the last submission was accepted (0 or 1)."""
+    recovered: float = 0.0
+    """Weight of `discount` to the power of k - 1, where k is the first submission that was accepted; 0 if none was."""
     answered: float = 0.0
     """Weight of whether the work ended with an answer, right or wrong (0 or 1)."""
     tool_calls: float = 0.0
     """Weight of each tool call. Published recipes use 0.1, which is earned without solving anything; a negative weight
     penalises calls."""
+    discount: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """`recovered` only: the factor for every rejection before the work is accepted. It is below 1, so that failing
+    first on purpose never pays."""
 
     @model_validator(mode="after")
     def _of_something(self) -> "RewardConfig":
+        if not self.recovered and self.discount != type(self).model_fields["discount"].default:
+            raise ValueError("`discount` has no effect without `recovered`; set reward.recovered too")
         if not any(self.weights.values()):
             raise ValueError("every weight is 0; set at least one")
         return self
@@ -395,7 +402,7 @@ class RewardConfig(Section):
     @property
     def weights(self) -> dict[str, float]:
         """The terms with a non-zero weight."""
-        return {term: weight for term, weight in self.model_dump().items() if weight}
+        return {term: weight for term, weight in self.model_dump(exclude={"discount"}).items() if weight}
 
 
 Mode = Literal["none", "oracle", "lane", "mixed"]
@@ -706,7 +713,9 @@ def config_digest(config: RunConfig) -> str:
     """
     rows = decisive(config.model_dump(mode="json", exclude={"reward"}))
     if config.reward != RewardConfig():
-        rows["reward"] = config.reward.weights
+        rows["reward"] = config.reward.weights | (
+            {"discount": config.reward.discount} if config.reward.recovered else {}
+        )
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
