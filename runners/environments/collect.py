@@ -1,16 +1,15 @@
 """Rollouts for GRPO training, on a server that runs for the whole training."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 
-from hermes_lab.config.schema import Arm, ModelConfig, addresses
+from hermes_lab.config.schema import ModelConfig, addresses
 from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.knowledge import Knowledge
@@ -28,7 +27,7 @@ from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
-from hermes_lab.tasks.registry import wrap_suite_errors
+from hermes_lab.training.batch_tasks import batch_tasks
 from hermes_lab.training.grpo_config import NOT_SHARED, Batch, Sharing
 from hermes_lab.training.lock import LockedConfig
 from hermes_lab.training.lora import Say
@@ -170,30 +169,17 @@ def open_sampler(
 
 
 def batch_lanes(batch: Batch, suite: Suite, library: Library) -> list[Lane]:
-    """The batch's tasks, divided as evenly as possible among arms and worlds: a lane for each, with the skills of the
-    arm, or with `env.knowledge` for each task, with the skills chosen for it."""
+    """A lane per arm and world with its share of the batch's tasks; where `env.knowledge` chooses the skills, a lane
+    per task."""
     config, known = batch.config, TaskKnowledge(batch.config, suite, library)
-    chosen = config.env.knowledge != "none"
-    arms: Sequence[Arm] = ("frozen",) if chosen else config.learning.arms
-    places = list(product(range(config.learning.worlds), arms))[: batch.tasks]
-    counts = [batch.tasks // len(places) + (n < batch.tasks % len(places)) for n in range(len(places))]
     lanes = []
-    for (world, arm), count in zip(places, counts, strict=True):
-        number, split = batch.first_world + world, config.suite.split
-        with wrap_suite_errors(suite.name):
-            tasks = suite.load(split=split, count=count, seed=config.suite.seed, world=number)
-        if chosen:
+    for world, arm, tasks in batch_tasks(batch, suite):
+        if config.env.knowledge != "none":
             lanes += [_lane_of(batch, task, place, known.of(task)) for place, task in enumerate(tasks)]
             continue
-        lanes.append(
-            Lane(
-                lane_name(LaneKey(arm, 0, number, 0), with_weights=False),
-                arm,
-                initial_library(arm, library, suite, split=split, world=number),
-                batch.samples,
-                [tasks],
-            )
-        )
+        name = lane_name(LaneKey(arm, 0, world, 0), with_weights=False)
+        start = initial_library(arm, library, suite, split=config.suite.split, world=world)
+        lanes.append(Lane(name, arm, start, batch.samples, [tasks]))
     return lanes
 
 

@@ -16,7 +16,7 @@ SOLVED, GIVEN_UP = "Done.", "I cannot do that."
 class LedgerSampler:
     """The script of a `FakeOpenAIServer` that knows the oracle's actions for `count` tasks of each of these seeds.
 
-    A seed is also the world of its tasks, as in the passes of an environment.
+    The tasks are those of world 0, and of the world with the number of the seed, as in the passes of an environment.
 
     `hopeless`: no rollout solves anything, so that all rewards of a group are equal. `fail_next` replies are a 400,
     which stops a rollout; `delay` is that of every reply, in seconds.
@@ -29,8 +29,9 @@ class LedgerSampler:
         self._commands: dict[str, list[str]] = {}
         for split in splits:
             for seed in seeds:
-                for task in suite.load(split=split, count=count, seed=seed, world=seed):
-                    self._commands[task.prompt] = [action.arguments["command"] for action in suite.oracle(task)]
+                for world in {0, seed}:
+                    for task in suite.load(split=split, count=count, seed=seed, world=world):
+                        self._commands[task.prompt] = [action.arguments["command"] for action in suite.oracle(task)]
         self._begun: Counter[str] = Counter()
         self.hopeless = hopeless
         self.fail_next = 0
