@@ -15,6 +15,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.suites import OracleSuite, RuleAwareSuite
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.registry import wrap_suite_errors
+from hermes_lab.tools.toolbox import check_toolsets
 from hermes_lab.types import Skill, Task
 
 EARLIER = 11
@@ -41,7 +42,8 @@ class TaskKnowledge:
     def __init__(self, config: RunConfig, suite: Suite, library: Library | None = None) -> None:
         """`library` is what every task has with `env.knowledge: none`.
 
-        Raises `ConfigError` for a library besides another mode, and for a suite that cannot state its rules.
+        Raises `ConfigError` for a library besides another mode, for a suite that cannot state its rules, and for an
+        agent that cannot read a skill.
         """
         self._mode = config.env.knowledge
         self._library = library or Library()
@@ -56,6 +58,12 @@ class TaskKnowledge:
                 f"env.knowledge: {suite.name} has no hidden rules that skills could state; set it to none"
             )
         self._suite = suite
+        agent = config.agent
+        chosen_elsewhere = agent.program or agent.distribution
+        if not chosen_elsewhere and "skill_view" not in check_toolsets(agent.toolsets, agent.disabled_tools):
+            raise ConfigError(
+                f"env.knowledge: `{self._mode}` gives skills that no tool of agent.toolsets can read; add skill_view"
+            )
 
     def of(self, task: Task) -> Knowledge:
         """What the rollouts of that task start with."""

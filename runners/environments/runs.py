@@ -69,15 +69,18 @@ def run_process(
     config = load_locked(sources, lock)
     check_sampling(config)
     page = new_file(out.with_suffix(".html")) if html else None
-    return anyio.run(_process, config, new_file(out), page, count, scored, say)
+    rolled_out = partial(_process, locked=lock is not None)
+    return anyio.run(rolled_out, config, new_file(out), page, count, scored, say)
 
 
-async def _process(config: EnvConfig, out: Path, page: Path | None, count: int, scored: bool, say: Say) -> Tally:
+async def _process(
+    config: EnvConfig, out: Path, page: Path | None, count: int, scored: bool, say: Say, *, locked: bool
+) -> Tally:
     tally = Tally()
     with one_interrupt():
         try:
             async with _opened(config.rollouts, out.with_suffix(".episodes"), say) as (rollouts, log):
-                source = GroupSource(config, rollouts, tally, log.append)
+                source = GroupSource(config, rollouts, tally, _watched(log, Watch(config, say, locked=locked)))
                 await process(source, tally, count=count, out=out, scored=scored, page=page, say=say)
         except NothingWorks as error:
             raise InfraError(str(error)) from None

@@ -142,6 +142,13 @@ def test_a_suite_without_rules_is_refused(tmp_path: Path) -> None:
         TaskKnowledge(config, load_suite(config.suite))
 
 
+def test_an_agent_that_cannot_read_a_skill_is_refused() -> None:
+    blind = config_of("mixed", "agent.toolsets=[terminal]")
+    with pytest.raises(ConfigError, match=r"env.knowledge: `mixed` gives skills that no tool .* add skill_view"):
+        knowledge_of(blind)
+    knowledge_of(config_of("none", "agent.toolsets=[terminal]"))
+
+
 @pytest.mark.parametrize(("command", "field"), [("run", "skills.library"), ("learn", "learning.arms")])
 def test_runs_and_experiments_refuse_a_mode_and_name_their_own_field(command: str, field: str, tmp_path: Path) -> None:
     sources = ["suite.name=ledger", "suite.count=1", "env.knowledge=mixed"]
