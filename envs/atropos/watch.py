@@ -22,7 +22,7 @@ class Watch:
         self._settings = settings_of(config, locked=locked)
         self._say = say
         self._seen: list[Episode] = []
-        self._open = True
+        self._open = config.env.group_size > 1  # otherwise there is nothing to compare
 
     def saw(self, episode: Episode) -> None:
         """Takes an episode; says a warning after the one that completes the last of the first groups."""

@@ -94,7 +94,7 @@ def _check_signal(
     else:
         typer.echo(f"{suite}: groups of {config.env.group_size} rollouts, knowledge {config.env.knowledge}")
         typer.echo("\n".join(lines(checked.rows(config))))
-    return 0 if checked.signal.usable else 1
+    return 0 if checked.signal.usable and checked.tally.groups else 1
 
 
 def _check_gymnasium(suite: str) -> None:

@@ -88,7 +88,8 @@ async def _process(
 
 
 class Checked(NamedTuple):
-    """What the groups of an environment teach. `tips` would raise it, if less than half of them are usable."""
+    """What the groups of an environment teach. `tips` would raise it, if less than half of them are usable, or some are
+    refused for their length."""
 
     signal: Signal
     measured: Measured
@@ -122,7 +123,6 @@ def run_check(
 
 async def _check(config: EnvConfig, out: Path, count: int, locked: bool, say: Say) -> Checked:
     tally, episodes = Tally(), list[Episode]()
-
     with one_interrupt():
         try:
             async with _opened(config.rollouts, out, say) as (rollouts, log):
@@ -139,8 +139,14 @@ async def _check(config: EnvConfig, out: Path, count: int, locked: bool, say: Sa
         raise InfraError(f"no group is whole: {tally}")
     measured = measure(episodes, list(build_groups(episodes)))
     few = 2 * signal.usable < signal.groups
-    tips = advice(measured, settings_of(config, locked=locked)) if few else []
+    tips = [*_of_length(tally), *(advice(measured, settings_of(config, locked=locked)) if few else [])]
     return Checked(signal, measured, tally, out, tips)
+
+
+def _of_length(tally: Tally) -> list[str]:
+    long = [reason for reason in tally.refused if reason.startswith("longer")]
+    fix = "env.max_token_length above them, or less text: agent.prompt=compact, fewer agent.toolsets"
+    return [f"groups are refused because rollouts are {long[0]}: {fix}"] if long else []
 
 
 def _watched(log: EpisodeLog, watch: Watch) -> Keep:

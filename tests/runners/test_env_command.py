@@ -150,6 +150,16 @@ def test_check_of_a_hopeless_model_gives_advice_and_exits_1(tmp_path: Path) -> N
     assert sum(part["groups"] for part in report["by_knowledge"].values()) == 3
 
 
+def test_check_says_where_groups_are_refused_for_their_length(model: FakeOpenAIServer, tmp_path: Path) -> None:
+    done = check(tmp_path, *signal_of(model.base_url, "-c", "env.max_token_length=10", "--json"))
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["usable"]["count"], report["refused"]) == (1, 3, {"longer than 10 tokens": 3})
+    assert report["advice"] == [
+        "groups are refused because rollouts are longer than 10 tokens: env.max_token_length above them, or less text: "
+        "agent.prompt=compact, fewer agent.toolsets"
+    ]
+
+
 def test_options_of_the_signal_without_it_are_refused(tmp_path: Path) -> None:
     done = check(tmp_path, "-c", "env.group_size=8")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

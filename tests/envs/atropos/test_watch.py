@@ -41,6 +41,14 @@ def test_it_is_silent_where_enough_groups_differ() -> None:
     assert said_of(*[played(n, 0.0, float(n % 2)) for n in range(20)]) == []
 
 
+def test_groups_of_one_have_nothing_to_compare() -> None:
+    said: list[str] = []
+    watch = Watch(load_env_config([*CONFIG, "env.group_size=1"]), said.append)
+    for n in range(20):
+        watch.saw(played(n, 0.0)[0])
+    assert said == []
+
+
 def test_groups_that_are_not_whole_do_not_count() -> None:
     broken = [played(n, 0.0, None) for n in range(20)]
     assert said_of(*broken) == []
