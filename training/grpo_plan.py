@@ -67,7 +67,7 @@ def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[
             f"{rounds * size:,} rollouts, {locked.total_steps} steps",
         ),
         *_task_rows(config, locked, rounds, first),
-        *_known(first),
+        *_known(config, first),
         ("held-out", _heldout(config, locked, grpo)),
         ("tokens", _tokens(locked, grpo, first, rounds * size)),
         ("usable", _usable(grpo)),
@@ -141,10 +141,12 @@ def _check_tasks(batch: Batch) -> None:
         suite.load(split=run.suite.split, count=1, seed=run.suite.seed, world=batch.first_world)
 
 
-def _known(first: Sequence[Batch]) -> list[Row]:
-    """What the tasks of the first round know, where `env.knowledge` chooses; how many have a rule that nothing states,
-    where there are no skills."""
-    return [("knowledge", text) for batch in first if (text := _knowledge(batch))]
+def _known(config: GrpoConfig, first: Sequence[Batch]) -> list[Row]:
+    """What the tasks of the first round, or of each family, know where `env.knowledge` chooses; how many have a rule
+    that nothing states, where there are no skills."""
+    names = [f"{family}: " for family in config.families] or [""]
+    texts = [(name, _knowledge(batch)) for name, batch in zip(names, first, strict=True)]
+    return [("knowledge", f"{name}{text}") for name, text in texts if text]
 
 
 def _knowledge(batch: Batch) -> str:

@@ -101,6 +101,7 @@ def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:
         done = lab(*train, "--plan", "-c", "families={few: [suite.options.ruled=1], many: [suite.options.ruled=6]}")
     text = " ".join(done.stdout.split())
     assert "tasks 1 few: ledger (train, ruled=1), arms off tasks 2 many: ledger (train, ruled=6), arms off" in text
+    assert re.search(r"knowledge many: [12] of 2 tasks have a hidden rule that nothing states", text)
     assert "families first round 1 few, 1 many; then those that 20 % to 80 % of the rollouts of the last 4" in text
 
 
