@@ -111,6 +111,7 @@ def _group(members: Sequence[Episode]) -> ScoredGroup:
         rewards=tuple(episode.reward.value for episode, _, _ in rows if episode.reward),
         advantages=tuple(advantage for _, advantage, _ in rows),
         stop_reasons=tuple(episode.trajectory.stop_reason for episode, _, _ in rows if episode.trajectory),
+        knowledge=first.skills.knowledge,
     )
     validate_group(group)
     return group

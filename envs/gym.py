@@ -8,6 +8,7 @@ import gymnasium
 from gymnasium import spaces
 
 from hermes_lab.config.sources import load_config
+from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.envs.spaces import Actions, TurnSpace, action_space, turn_text
 from hermes_lab.envs.stepwise import LoopThread, SteppedRollout, Turn
 from hermes_lab.errors import ConfigError, HermesLabError
@@ -30,7 +31,8 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
     the work. See `hermes_lab.envs.spaces.action_space` for the format of `actions`. Reward: 0 until the episode ends,
     then that of `config.reward`. `terminated` when the last submission was judged, `truncated` when a budget ended it.
 
-    The last info has the reward's weighted `terms`, the `score`, `success` and `stop_reason`; `episode` is the full
+    The first info has the task's `task_id`, and with `env.knowledge` what its skills know (`knowledge`). The last info
+    has the reward's weighted `terms`, the `score`, `success` and `stop_reason`; `episode` is the full
     record. Infrastructure failures are raised, not rewarded.
     """
 
@@ -67,7 +69,7 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         self._suite = load_suite(self.config.suite, self.config.sandbox)
         chosen = "split" in self.config.suite.model_fields_set or self.config.suite.split in self._suite.splits
         self._split = self.config.suite.split if chosen else self._suite.splits[0]
-        self._library = library or Library()
+        self._knowledge = TaskKnowledge(self.config, self._suite, library)
         self._loop: LoopThread | None = None
         self._rollout: SteppedRollout | None = None
         self._messages: Turn = ()
@@ -84,12 +86,14 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         task_seed = int(self.np_random.integers(2**31))
         suite = self.config.suite
         task = self._suite.load(split=self._split, count=1, seed=task_seed, world=suite.world)[0]
-        self._rollout = self._loop.call(SteppedRollout.begin(self.config, self._suite, task, self._library))
+        knowledge = self._knowledge.of(task)
+        self._rollout = self._loop.call(SteppedRollout.begin(self.config, self._suite, task, knowledge))
         turn = self._loop.call(self._rollout.turn())
         if isinstance(turn, Episode):
             raise HermesLabError(f"the episode could not start: {_why(turn)}")
         self._messages = turn
-        return self._observation(), {"task_id": task.id}
+        known = {"knowledge": knowledge.label} if knowledge.label else {}
+        return self._observation(), {"task_id": task.id, **known}
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """One assistant turn. Raises `HermesLabError` for an infrastructure failure."""

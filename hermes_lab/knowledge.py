@@ -13,7 +13,8 @@ class Knowledge:
 
     `idle` counts the tool-calling iterations since the last review. `state` names the archive with a program's own
     memory (`hermes_lab.harness.state`); it is empty if there is none. `learnt_from` maps each skill to the hidden rules
-    of the tasks in which it was written; it is used for telemetry only.
+    of the tasks in which it was written. `label` says what an environment gave the task (`hermes_lab.envs.knowledge`).
+    Both are used for telemetry only.
     """
 
     library: Library = field(default_factory=Library)
@@ -21,6 +22,7 @@ class Knowledge:
     idle: int = 0
     state: str = ""
     learnt_from: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    label: str = ""
 
     @property
     def notes_snapshot(self) -> str:

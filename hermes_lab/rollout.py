@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 
+from msgspec.structs import replace as replace_fields
+
 from hermes_lab.activity import Activities, Activity
 from hermes_lab.agent.review import due, tool_iterations
 from hermes_lab.config.schema import RunConfig, SkillsConfig
@@ -324,7 +326,9 @@ def _record(
         reward=compute_reward(context.config.reward, outcome.trajectory, judged.verdicts) if outcome else None,
         verdicts=judged.verdicts,
         trajectory=outcome.trajectory if outcome else None,
-        skills=outcome.work.skills if outcome else SkillUse(snapshot=knowledge.library.snapshot),
+        skills=replace_fields(
+            outcome.work.skills if outcome else SkillUse(snapshot=knowledge.library.snapshot), knowledge=knowledge.label
+        ),
         memory=outcome.work.memory if outcome else MemoryUse(snapshot=knowledge.notes_snapshot),
         observation=outcome.observation if outcome else None,
         children=outcome.work.children if outcome else (),

@@ -144,6 +144,11 @@ def heldout_batch(config: GrpoConfig, locked: LockedConfig, adapter: str, folder
 
 
 def _check(field: str, run: RunConfig) -> None:
+    if run.env.knowledge != "none" and run.learning.arms != ("off",):
+        raise ConfigError(
+            f"{field}: env.knowledge `{run.env.knowledge}` and learning.arms both decide which skills a rollout has; "
+            "add learning.arms=[off], or env.knowledge=none"
+        )
     if learning := [arm for arm in run.learning.arms if arm not in _NO_LEARNING]:
         raise ConfigError(f"{field}: learning.arms {learning[0]!r} changes its library; give {', '.join(_NO_LEARNING)}")
 

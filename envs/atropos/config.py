@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
-from hermes_lab.config.schema import RunConfig
-from hermes_lab.config.section import Section
+from hermes_lab.config.schema import EnvironmentConfig, RunConfig
 from hermes_lab.config.sources import load_section
 from hermes_lab.config.units import Unit
 from hermes_lab.errors import ConfigError
+from hermes_lab.rewards import earned_share
+from hermes_lab.types import Reward
 
 
-class EnvSection(Section):
+class EnvSection(EnvironmentConfig):
     """An environment of an Atropos server, and how its groups are made."""
 
     name: Annotated[str, Field(min_length=1)] = "hermes-lab"
@@ -31,6 +32,13 @@ class EnvSection(Section):
     queue would never be fed."""
     drop_equal_scores: bool = True
     """Leave out groups whose rewards are all equal: their advantages are 0."""
+    min_success: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Leave out kinds of tasks (family, and what the skills know) whose rollouts earned less than this share of what
+    solving can earn, until they are forgotten."""
+    max_success: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Leave out kinds of tasks whose rollouts earned more than this share."""
+    memory_groups: Annotated[int, Field(ge=1)] = 64
+    """Number of latest groups that the shares are measured of; at least 16 rollouts of a kind are needed."""
     refills: Annotated[int, Field(ge=0)] = 4
     """Most replacements for a group's errored rollouts; a group that is still incomplete is dropped."""
     messages: bool = True
@@ -46,6 +54,14 @@ class EnvSection(Section):
     eval_count: Annotated[int, Field(ge=0)] = 100
     """Tasks to evaluate; 0 is all of a finite suite."""
 
+    @field_validator("max_success")
+    @classmethod
+    def _window(cls, highest: float, info: ValidationInfo) -> float:
+        lowest = info.data.get("min_success", 0.0)
+        if highest <= lowest:
+            raise ValueError(f"must be above min_success, which is {lowest:g}")
+        return highest
+
 
 class EnvConfig(RunConfig):
     """A run's configuration, of which `suite`, `model`, `agent` and `sandbox` are used, plus the section `env`."""
@@ -56,7 +72,8 @@ class EnvConfig(RunConfig):
     @property
     def rollouts(self) -> RunConfig:
         """The part that determines rollouts, and so their configuration digest."""
-        return RunConfig(**{name: getattr(self, name) for name in RunConfig.model_fields})
+        shared = {name: getattr(self, name) for name in RunConfig.model_fields}
+        return RunConfig(**shared | {"env": EnvironmentConfig(knowledge=self.env.knowledge)})
 
 
 def load_env_config(sources: Sequence[str]) -> EnvConfig:
@@ -74,6 +91,10 @@ def check_sampling(config: EnvConfig) -> None:
         raise ConfigError(f"suite.split: {config.suite.split} is the split of `env evaluate`; train on another one")
     if not config.model.token_ids:
         raise ConfigError("model.token_ids: must be true, to train on the sampled tokens")
+    if (config.env.min_success, config.env.max_success) != (0.0, 1.0) and earned_share(
+        config.reward, Reward(0.0)
+    ) is None:
+        raise ConfigError("env.min_success: no term of reward is earned by solving; set reward.score or leave it out")
     if config.env.group_size > 1 and config.model.sampling.temperature == 0:
         raise ConfigError("model.sampling.temperature: 0 makes all rollouts of a group equal; use 1.0")
 

@@ -60,6 +60,7 @@ def scored_data(group: ScoredGroup, episodes: Sequence[Episode], *, messages: bo
             "world": group.world,
             "policy": group.policy,
             "snapshot": group.snapshot,
+            "knowledge": group.knowledge,
             "config_digest": group.config_digest,
         },
         messages=tuple(map(_conversation, episodes)) if messages else None,

@@ -25,6 +25,17 @@ async def process(
     `out` gets one JSON object per posted group, or `ScoredGroup`s with `scored`; `page` gets the conversations as HTML.
     If interrupted, only the episodes are kept, from which groups can be exported.
     """
+    in_order = await roll_out(source, tally, count, say)
+    if scored:
+        write_groups([group.group for group in in_order], out)
+    else:
+        write_atomic(out, b"".join(msgspec.json.encode(group.data) + b"\n" for group in in_order))
+    if page:
+        write_page(page, out.name, [group.data for group in in_order])
+
+
+async def roll_out(source: GroupSource, tally: Tally, count: int, say: Say) -> list[Made]:
+    """The groups of `count` tasks, in order, without those that are refused."""
     made: dict[int, Made] = {}
     limiter = anyio.CapacityLimiter(source.at_once)
 
@@ -47,10 +58,4 @@ async def process(
             work.start_soon(make, number, item)
     if failures:
         raise failures[0]  # and not in an ExceptionGroup
-    in_order = [made[number] for number in sorted(made)]
-    if scored:
-        write_groups([group.group for group in in_order], out)
-    else:
-        write_atomic(out, b"".join(msgspec.json.encode(group.data) + b"\n" for group in in_order))
-    if page:
-        write_page(page, out.name, [group.data for group in in_order])
+    return [made[number] for number in sorted(made)]

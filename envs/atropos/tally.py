@@ -18,6 +18,8 @@ class Tally:
     """Errored rollouts; replaced as far as `refills` allows."""
     last_error: str = ""
     refused: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Tasks that were not played, by kind (`hermes_lab.envs.atropos.kinds`)."""
 
     def saw(self, episodes: Iterable[Episode]) -> None:
         """Counts errored rollouts."""
@@ -38,6 +40,9 @@ class Tally:
             text += f", mean reward {self.rewards / self.sequences:.2f}"
         if self.refused:
             text += ", refused: " + ", ".join(f"{reason} {count}" for reason, count in self.refused.most_common())
+        if self.left_out:
+            kinds = ", ".join(f"{kind} ({count})" for kind, count in self.left_out.most_common())
+            text += f", tasks left out as too hard or too easy now: {kinds}"
         if self.errored:
             text += f", {self.errored} rollouts errored ({self.last_error[:120]})"
         return text

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.envs.rollouts import open_rollouts
 from hermes_lab.envs.stepwise import LoopThread
 from hermes_lab.envs.trl.columns import split
@@ -39,8 +40,9 @@ def make_rollout_func(
     """A `rollout_func` over the tasks of `config.suite`, on the vLLM at `config.model.base_url`.
 
     `adapters` is a folder with the same path on the server. `seen` is called for every episode. Raises `ConfigError`
-    unless the configuration names a running server.
+    unless the configuration names a running server, and for a `library` besides `env.knowledge`.
     """
+    TaskKnowledge(config, load_suite(config.suite, config.sandbox), library)
     if config.model.provider != "openai":
         raise ConfigError(
             f"model.provider: {config.model.provider} does not persist between trainer steps; start a vLLM "
@@ -48,7 +50,7 @@ def make_rollout_func(
         )
     if config.model.adapter:
         raise ConfigError("model.adapter: must be empty, since the trainer's weights are served")
-    return RolloutFunc(config, adapters, library or Library(), seen, say)
+    return RolloutFunc(config, adapters, library, seen, say)
 
 
 def suite_tasks(config: RunConfig) -> dict[str, Task]:
@@ -79,7 +81,7 @@ class RolloutFunc:
     """
 
     def __init__(
-        self, config: RunConfig, adapters: Path, library: Library, seen: Callable[[Episode], None], say: Say
+        self, config: RunConfig, adapters: Path, library: Library | None, seen: Callable[[Episode], None], say: Say
     ) -> None:
         model = config.model.model_copy(update={"token_ids": True})
         self._config = config.model_copy(update={"model": model})

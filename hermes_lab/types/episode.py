@@ -134,7 +134,8 @@ class SkillUse(Struct, frozen=True, omit_defaults=True):
 
     `loaded` includes loads by child agents. `traces` has one entry, by name, for every skill that was loaded or
     eligible, and for listed skills of unknown eligibility, limited to the 20 most similar to the task. A listed skill
-    without an entry was therefore not eligible, unless 20 others are unknown.
+    without an entry was therefore not eligible, unless 20 others are unknown. `knowledge` says what the library knows
+    of the task's hidden rules, where an environment chose it (`env.knowledge`), such as `lane, 0 of 1 rules known`.
     """
 
     snapshot: str = ""
@@ -142,6 +143,7 @@ class SkillUse(Struct, frozen=True, omit_defaults=True):
     loaded: tuple[str, ...] = ()
     writes: tuple[SkillWrite, ...] = ()
     traces: tuple[SkillTrace, ...] = ()
+    knowledge: str = ""
 
 
 class Observation(Struct, frozen=True, omit_defaults=True):

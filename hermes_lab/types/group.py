@@ -21,8 +21,9 @@ class ScoredGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):
     server's address. `snapshot` is the skill library shown in the prompts, and `config_digest` the configuration of the
     run. `stop_reasons` are those of the episodes (`hermes_lab.types.trajectory.StopReason`): sequences whose reply was
     cut (`length`), withheld or unparsed are included and can be recognised by it; empty in groups from before it was
-    recorded. Version 1 did not record `split` (read as ""), `world` (-1), `config_digest` ("") and the provider of
-    `model`.
+    recorded. `knowledge` says what the library knows of the task's hidden rules, as in the episodes; empty where no
+    environment chose it. Version 1 did not record `split` (read as ""), `world` (-1), `config_digest` ("") and the
+    provider of `model`.
     """
 
     v: int = field(default_factory=lambda: GROUP_VERSION)
@@ -44,3 +45,4 @@ class ScoredGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rewards: tuple[float, ...]
     advantages: tuple[float, ...]
     stop_reasons: tuple[str, ...] = ()
+    knowledge: str = ""
