@@ -8,7 +8,8 @@ DEMO := runs/demo$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 LOOP := runs/loop
 SFT := $(LOOP)/adapters/sft-v1
 comma := ,
-shown = $(subst $() ,$(comma),$(foreach part,ledger labels menus rosters small_services small_builds,$(1)/$(part)/demonstrator))
+PARTS := ledger labels menus rosters small_services small_builds
+SHOWN := $(subst $() ,$(comma),$(foreach part,$(PARTS),$(LOOP)/demonstrations/$(part)/demonstrator))
 HERMES := runs/real-hermes$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 # The scripted model's gain is large enough for 6 worlds; 20 detect one of 16 points with power 0.8.
 WORLDS ?= $(if $(MODEL_URL),20,6)
@@ -48,7 +49,7 @@ demo: setup ## a learning experiment with the packaged model: run, fit, compare,
 
 loop: setup ## the full training loop: demonstrations, SFT, held-out evaluation, GRPO, held-out evaluation, comparison
 	$(LAB) study configs/experiments/demonstrations.yaml -c out=$(LOOP)/demonstrations
-	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(call shown,$(LOOP)/demonstrations)] \
+	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(SHOWN)] \
 	  -c adapters=$(LOOP)/adapters -c resume=$(if $(wildcard $(SFT)),true,false)
 	$(LAB) experiment -c configs/heldout.yaml --out $(LOOP)/base $(call resume,$(LOOP)/base)
 	$(LAB) experiment -c configs/heldout.yaml -c model.adapter=$(SFT) --out $(LOOP)/sft $(call resume,$(LOOP)/sft)
@@ -128,9 +129,7 @@ test: check programs ## all checks and tests: fast, long, and with the real mode
 	@# One session: collecting the tests takes as long as many of them. In the order of the folders no long file is last.
 	@# A thread for each of the two workers: torch would start two.
 	HERMES_LAB_PROGRAMS=$(PROGRAMS) OMP_NUM_THREADS=1 $(BIN)/pytest -m "not real" -n 2 --dist loadfile --no-loadscope-reorder
-	$(BIN)/pytest -m real --ignore tests/real/test_whole_line.py --ignore tests/real/test_results_small.py
-	@# These start servers of their own, which need the memory of the one that the other tests share.
-	$(BIN)/pytest tests/real/test_whole_line.py tests/real/test_results_small.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m real -n 2 --dist loadfile --no-loadscope-reorder tests/real tests/envs/atropos
 
 simulations: setup ## how often tests and intervals err, by simulation (takes hours; apart from `make test`)
 	@# Without the limit of 15 minutes for a test.

@@ -90,6 +90,7 @@ class SessionWorker:
         self._since = 0.0
         self._holds = False
         self._leaving = False
+        self._telling = False
         self._last = time.monotonic()
 
     def arrived(self, row: Row) -> None:
@@ -242,7 +243,7 @@ class SessionWorker:
         while not self._shared.draining():
             while not self._waiting:
                 self._changed = anyio.Event()
-                if (left := self._idle_seconds(chat)) <= 0 and self.is_idle:
+                if (left := self._idle_seconds(chat)) <= 0 and self.is_idle and not self._telling:
                     return
                 # A background command may end at any time.
                 with anyio.move_on_after(_WATCH_SECONDS if left == math.inf else max(left, _WATCH_SECONDS)):
@@ -351,6 +352,7 @@ class SessionWorker:
             await anyio.sleep(_WATCH_SECONDS)
             if self.working_seconds is not None:
                 continue
+            self._telling = True
             try:
                 for notice in await notices.new(chat.context):
                     if self._one_reply:
@@ -360,6 +362,8 @@ class SessionWorker:
                     await self.say(f"notice {chat.session.id} {time.time_ns()} {number}", f"[{notice}]")
             except SandboxError:
                 return
+            finally:
+                self._telling = False
 
     async def _ask(self, question: str, choices: tuple[str, ...]) -> str:
         if self._row is None:

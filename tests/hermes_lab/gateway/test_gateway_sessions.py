@@ -4,6 +4,7 @@ import json
 import logging
 import time
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -18,6 +19,7 @@ from hermes_lab.records import read_episodes
 from hermes_lab.sessions import SessionKey, SessionStore
 from hermes_lab.skills.storage.proposals import Proposals
 from hermes_lab.skills.storage.store import SkillStore
+from hermes_lab.tools.background import Background
 
 HANG = 30.0
 
@@ -318,8 +320,15 @@ async def test_a_disk_that_is_full_for_a_while_ends_nothing(
 
 @pytest.mark.parametrize("level", ["off", "all"])
 async def test_an_idle_chat_is_closed_once_its_background_command_has_ended(
-    start: Start, wire: Wire, home: Path, level: str
+    start: Start, wire: Wire, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    read = Background.lines
+
+    async def slow(*arguments: Any) -> tuple[str, int]:
+        await anyio.sleep(1.5)  # longer than the idle time
+        return await read(*arguments)
+
+    monkeypatch.setattr(Background, "lines", slow)
     sources = ("gateway.idle_minutes=0.02", f"display.background_process_notifications={level}")
     async with start(wire, sources=sources) as gateway:
         await wire.say('CALL terminal {"command": "sleep 3", "background": true}')
@@ -329,4 +338,5 @@ async def test_an_idle_chat_is_closed_once_its_background_command_has_ended(
         with anyio.fail_after(20):
             while gateway._workers:  # noqa: ASYNC110 - another task
                 await anyio.sleep(0.1)
+        await wire.replies(1 if level == "off" else 2)
         assert len(wire.sent) == (1 if level == "off" else 2)
