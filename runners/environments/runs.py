@@ -13,15 +13,19 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.atropos.client import AtroposClient, AtroposError
 from hermes_lab.envs.atropos.config import EnvConfig, check_sampling, new_file
 from hermes_lab.envs.atropos.evaluate import evaluate, greedy
-from hermes_lab.envs.atropos.process import process
+from hermes_lab.envs.atropos.learning import LearningSource, made_groups
+from hermes_lab.envs.atropos.process import process, write_made
 from hermes_lab.envs.atropos.serve import Feeder
-from hermes_lab.envs.atropos.source import GroupSource, NothingWorks
+from hermes_lab.envs.atropos.source import GroupSource, NothingWorks, Source
 from hermes_lab.envs.atropos.tally import Tally
+from hermes_lab.envs.learning.lanes import Draw
+from hermes_lab.envs.learning.records import LearningPlan
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.errors import ConfigError, InfraError
-from hermes_lab.records import EpisodeLog, write_json
+from hermes_lab.records import EpisodeLog, read_episodes, write_json
 from hermes_lab.runners.engine.executors import open_executor
 from hermes_lab.runners.engine.libraries import load_initial_library
+from hermes_lab.runners.environments.learning import learn
 from hermes_lab.runners.environments.lock import load_locked
 from hermes_lab.runners.interrupt import one_interrupt
 
@@ -49,7 +53,7 @@ async def _serve(config: EnvConfig, api_url: str, out: Path, say: Say) -> None:
                 AtroposClient(api_url, retry_seconds=config.env.retry_seconds, say=say) as client,
                 _opened(config.rollouts, out, say) as (rollouts, log),
             ):
-                source = GroupSource(config, rollouts, tally, log.append)
+                source = _source(config, rollouts, tally, log)
                 await Feeder(client, source, config.env, tally, say).run()
         except (AtroposError, NothingWorks) as error:
             say(str(tally))
@@ -63,7 +67,24 @@ def run_process(
     config = load_locked(sources, lock)
     check_sampling(config)
     page = new_file(out.with_suffix(".html")) if html else None
+    if config.env.objective != "solve":
+        return _process_learning(config, new_file(out), page, count, scored, say)
     return anyio.run(_process, config, new_file(out), page, count, scored, say)
+
+
+def _process_learning(config: EnvConfig, out: Path, page: Path | None, count: int, scored: bool, say: Say) -> Tally:
+    """The groups of `count` learning episodes. If it is interrupted or killed, the same command continues."""
+    env, suite, tally = config.env, config.suite, Tally()
+    assert env.reviews is not None
+    draw = Draw(suite.split, suite.seed, suite.world, min(config.learning.worlds, count), count)
+    folder = out.with_suffix(".episodes")
+    found = learn(config.rollouts, LearningPlan(env.reviews, draw, env.group_size), folder, say)
+    episodes = {episode.key: episode for episode in read_episodes(folder)}
+    tally.saw(episodes.values())
+    made = made_groups(found, episodes, env, env.max_token_length, tally)
+    tally.sent([each.group for each in made])
+    write_made(made, out, scored=scored, page=page)
+    return tally
 
 
 async def _process(config: EnvConfig, out: Path, page: Path | None, count: int, scored: bool, say: Say) -> Tally:
@@ -71,11 +92,17 @@ async def _process(config: EnvConfig, out: Path, page: Path | None, count: int, 
     with one_interrupt():
         try:
             async with _opened(config.rollouts, out.with_suffix(".episodes"), say) as (rollouts, log):
-                source = GroupSource(config, rollouts, tally, log.append)
+                source = _source(config, rollouts, tally, log)
                 await process(source, tally, count=count, out=out, scored=scored, page=page, say=say)
         except NothingWorks as error:
             raise InfraError(str(error)) from None
     return tally
+
+
+def _source(config: EnvConfig, rollouts: Rollouts, tally: Tally, log: EpisodeLog) -> Source:
+    if config.env.objective == "solve":
+        return GroupSource(config, rollouts, tally, log.append)
+    return LearningSource(config, rollouts, tally, log.append, load_initial_library(config.skills.library))
 
 
 def run_evaluate(sources: Sequence[str], lock: Path | None, out: Path | None, say: Say) -> dict[str, Any]:
