@@ -23,6 +23,23 @@ Observation = dict[str, str]
 Action = str | Mapping[str, str]
 
 
+def observation_of(messages: Turn) -> Observation:
+    """What an agent sees: the task's prompt, and the conversation as JSON."""
+    turns = [{"role": message.role, "content": message.content} for message in messages]
+    prompt = next((message.content for message in messages if message.role == "user"), "")
+    return {"task": prompt, "conversation": json.dumps(turns, ensure_ascii=False)}
+
+
+def observation_space() -> spaces.Space[Observation]:
+    """The space of observations."""
+    return cast("spaces.Space[Observation]", spaces.Dict({"task": TurnSpace(), "conversation": TurnSpace()}))
+
+
+def as_text(messages: Turn) -> str:
+    """The conversation for a person."""
+    return "\n\n".join(f"[{message.role}]\n{message.content}" for message in messages)
+
+
 class HermesLabEnv(gymnasium.Env[Observation, Action]):
     """One task of a suite in a fresh sandbox, with the batch runner's rollout.
 
@@ -62,9 +79,7 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         self.episode: Episode | None = None
         """The record of the last finished episode."""
         self.render_mode = render_mode
-        self.observation_space = cast(
-            "spaces.Space[Observation]", spaces.Dict({"task": TurnSpace(), "conversation": TurnSpace()})
-        )
+        self.observation_space = observation_space()
         self.action_space = action_space(actions, sorted(tools))
         self._suite = load_suite(self.config.suite, self.config.sandbox)
         chosen = "split" in self.config.suite.model_fields_set or self.config.suite.split in self._suite.splits
@@ -118,7 +133,7 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         """The conversation as text."""
         if self.render_mode != "ansi":
             return None
-        return "\n\n".join(f"[{message.role}]\n{message.content}" for message in self._messages)
+        return as_text(self._messages)
 
     def close(self) -> None:
         """Closes the sandbox and the event loop's thread; idempotent."""
@@ -128,9 +143,7 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
             self._loop = None
 
     def _observation(self) -> Observation:
-        turns = [{"role": message.role, "content": message.content} for message in self._messages]
-        prompt = next((message.content for message in self._messages if message.role == "user"), "")
-        return {"task": prompt, "conversation": json.dumps(turns, ensure_ascii=False)}
+        return observation_of(self._messages)
 
     def _end_rollout(self) -> None:
         if self._rollout is not None and self._loop is not None:

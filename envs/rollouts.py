@@ -52,13 +52,17 @@ class Rollouts:
 
         async def roll_out(sample: int) -> None:
             spec = RolloutSpec(task, lane="env", round=round_, sample=sample, experience=0, place=0, review="never")
-            async with self._limiter:
-                episodes[sample] = await self._run_episode(self.context, spec, knowledge)
+            episodes[sample] = await self.run(spec, knowledge)
 
         async with anyio.create_task_group() as rollouts:
             for sample in range(first, first + size):
                 rollouts.start_soon(roll_out, sample)
         return tuple(episodes[sample] for sample in sorted(episodes))
+
+    async def run(self, spec: RolloutSpec, knowledge: Knowledge) -> Episode:
+        """One rollout, once fewer than `run.concurrency` others run."""
+        async with self._limiter:
+            return await self._run_episode(self.context, spec, knowledge)
 
 
 @asynccontextmanager

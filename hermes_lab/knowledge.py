@@ -1,10 +1,11 @@
 """What an episode starts with besides the model's weights: the skills and notes learned so far, frozen."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hermes_lab.memory.notes import Notes
 from hermes_lab.skills.library import Library
+from hermes_lab.types import SkillWrite
 
 
 @dataclass(frozen=True)
@@ -28,3 +29,10 @@ class Knowledge:
     def notes_snapshot(self) -> str:
         """The digest of the notes, or "" without notes."""
         return "" if self.notes == Notes() else self.notes.snapshot
+
+    def learnt(self, writes: Iterable[SkillWrite]) -> dict[str, tuple[str, ...]]:
+        """`learnt_from` after these writes."""
+        known = dict(self.learnt_from)
+        for write in writes:
+            known[write.name] = tuple(dict.fromkeys((*known.get(write.name, ()), *write.triggers)))
+        return known

@@ -7,7 +7,6 @@ from pathlib import Path
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.advice import advice as advice_for
 from hermes_lab.envs.advice import listed
-from hermes_lab.envs.groups import build_groups
 from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.envs.signal import signal_of
 from hermes_lab.errors import ConfigError, ModelError
@@ -16,6 +15,7 @@ from hermes_lab.records import read_episodes
 from hermes_lab.tasks.registry import load_suite, wrap_suite_errors
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.batch_tasks import batch_tasks
+from hermes_lab.training.collected import collected
 from hermes_lab.training.curriculum import draw_groups
 from hermes_lab.training.evaluations import read_evaluations
 from hermes_lab.training.group_filter import Rules, filter_groups
@@ -33,7 +33,9 @@ from hermes_lab.training.grpo_run import Sampler
 from hermes_lab.training.lock import GrpoLock, LockedConfig
 from hermes_lab.training.lora import require_libraries
 from hermes_lab.training.plan import Plan, Row, plan_grpo_steps
+from hermes_lab.training.review_plan import most_groups, review_rows
 from hermes_lab.training.rounds import Rounds
+from hermes_lab.training.select import refusals
 from hermes_lab.training.starved import advice, measure, reason, settings_of
 
 _RATES = (0.01, 0.05, 0.2, 0.5, 0.8, 0.95)
@@ -47,7 +49,9 @@ def plan_grpo(config: GrpoConfig, locked: LockedConfig) -> Plan:
     refuse_compression(config)
     grpo = grpo_lock(config, locked)
     require_libraries(locked)
-    return plan_grpo_steps(config.lock, locked, grpo, grpo_rows(config, locked, grpo))
+    rows = grpo_rows(config, locked, grpo)
+    most = grpo.model_copy(update={"groups_per_round": most_groups(config, locked, grpo)})
+    return plan_grpo_steps(config.lock, locked, most, rows)
 
 
 def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[Row]:
@@ -58,8 +62,7 @@ def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[
     first = [training_batch(config, locked, 1, "", Path(), family) for family in config.families or [""]]
     for batch in first:
         _check_tasks(batch)
-    rows = [
-        ("policy", _policy(parent, locked)),
+    sampled = [
         (
             "rounds",
             f"{rounds}, each {grpo.groups_per_round} groups of {grpo.group_size} rollouts at temperature "
@@ -71,6 +74,16 @@ def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[
         ("held-out", _heldout(config, locked, grpo)),
         ("tokens", _tokens(locked, grpo, first, rounds * size)),
         ("usable", _usable(grpo)),
+    ]
+    if first[0].reviews:
+        sampled = [
+            *review_rows(config, locked, grpo, first[0]),
+            *_task_rows(config, locked, rounds, first),
+            ("held-out", _heldout(config, locked, grpo)),
+        ]
+    rows = [
+        ("policy", _policy(parent, locked)),
+        *sampled,
         ("stops", "after the first round if it has no usable group, later after two such rounds in a row"),
         ("output", f"{config.out}; versions {Path(config.adapters) / config.name}-vN{_so_far(config, rounds)}"),
     ]
@@ -95,10 +108,16 @@ def probe(config: GrpoConfig, locked: LockedConfig, sampler: Sampler, groups: in
     episodes = [episode for batch in batches for episode in read_episodes(batch.folder)]
     if not any(episode.status == "ok" for episode in episodes):
         raise ModelError(f"{folder}: no rollout finished; see its episodes")
-    found = list(build_groups(episodes))
+    found = collected(episodes, [batch.folder for batch in batches], config.objective)
     policy = adapter_digest(parent) if parent else locked.base_model
-    gated = filter_groups(found, Rules(grpo.group_size, locked.max_token_length, [policy], config.gate.splits))
-    measured = measure(episodes, found)
+    gated = filter_groups(found.groups, Rules(grpo.group_size, locked.max_token_length, [policy], config.gate.splits))
+    if found.reviews:
+        left = refusals({**gated.refused, **found.refused})
+        said = f"{found.reviews.sentence()}; {len(gated.groups)} groups usable{left}"
+        if not gated.groups:
+            raise ConfigError(f"probe: no usable group: {said}; rollouts: {folder}")
+        return [("probe", f"{said}; rollouts: {folder}")]
+    measured = measure(episodes, found.groups)
     if not gated.groups:
         tips = advice(measured, gated.refused, grpo, batches[0].config, parent=bool(parent))
         raise ConfigError(f"probe: {reason([1], measured, gated.refused, grpo, tips)}; rollouts: {folder}")

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from hermes_lab.config.schema import EnvironmentConfig, RunConfig
 from hermes_lab.config.sources import load_section
 from hermes_lab.config.units import Unit
+from hermes_lab.envs.learning.config import Objective, ReviewWorth, check_learning
 from hermes_lab.errors import ConfigError
 from hermes_lab.rewards import earned_share
 from hermes_lab.types import Reward
@@ -41,6 +42,11 @@ class EnvSection(EnvironmentConfig):
     """Number of latest groups that the shares are measured of; at least 16 rollouts of a kind are needed."""
     refills: Annotated[int, Field(ge=0)] = 4
     """Most replacements for a group's errored rollouts; a group that is still incomplete is dropped."""
+    objective: Objective = "solve"
+    """What the groups are: rollouts of a task (`solve`), reviews of a finished episode (`review`), or both from the
+    same learning episodes. `review` and `both` need `env.reviews` and `learning.arms=[on]`."""
+    reviews: ReviewWorth | None = None
+    """Learning episodes, with `env.group_size` reviews of each finished task."""
     messages: bool = True
     """Also send the conversations, which are most of the data."""
     steps: Annotated[int, Field(ge=0)] = 0
@@ -95,8 +101,26 @@ def check_sampling(config: EnvConfig) -> None:
         config.reward, Reward(0.0)
     ) is None:
         raise ConfigError("env.min_success: no term of reward is earned by solving; set reward.score or leave it out")
+    _check_reviews(config)
     if config.env.group_size > 1 and config.model.sampling.temperature == 0:
         raise ConfigError("model.sampling.temperature: 0 makes all rollouts of a group equal; use 1.0")
+
+
+def _check_reviews(config: EnvConfig) -> None:
+    env = config.env
+    if env.objective == "solve":
+        return
+    if env.reviews is None:
+        raise ConfigError(
+            f"env.reviews: objective={env.objective} needs it: {', '.join(ReviewWorth.model_fields)} "
+            "(docs/learning-episodes.md)"
+        )
+    check_learning(config)
+    if env.objective == "both" and env.reviews.repeats != env.group_size:
+        raise ConfigError(
+            f"env.reviews.repeats: is {env.reviews.repeats}, and env.group_size {env.group_size}; with objective=both "
+            "the repeats of a follow-up are a group, so they must be equal"
+        )
 
 
 def new_file(path: Path) -> Path:

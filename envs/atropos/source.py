@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from hermes_lab.envs.atropos.config import EnvConfig
 from hermes_lab.envs.atropos.groups import Refused, make_group, scored_data
@@ -36,6 +36,26 @@ class Made(NamedTuple):
 
     group: ScoredGroup
     data: ScoredData
+
+
+class Source(Protocol):
+    """An endless source of groups of `size` sequences, none longer than `longest` tokens."""
+
+    size: int
+    longest: int
+
+    @property
+    def at_once(self) -> int:
+        """Items in progress that keep `run.concurrency` rollouts busy."""
+        ...
+
+    def items(self) -> Iterator[Any]:
+        """What to make groups of."""
+        ...
+
+    async def make_all(self, item: Any) -> list[Made]:
+        """All groups of an item that are not refused. Raises `NothingWorks`."""
+        ...
 
 
 class GroupSource:
@@ -91,6 +111,11 @@ class GroupSource:
             self._tally.refused[group.reason] += 1
             return None
         return Made(group, scored_data(group, episodes, messages=self._config.env.messages))
+
+    async def make_all(self, item: Item) -> list[Made]:
+        """All groups of an item that are not refused."""
+        made = await self.make(item)
+        return [made] if made else []
 
     async def _whole_group(self, item: Item) -> list[Episode]:
         """`size` rollouts, with replacements for errored ones."""

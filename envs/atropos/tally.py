@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hermes_lab.envs.learning.worth import ReviewValue, mean_value
 from hermes_lab.types import Episode, ScoredGroup
 
 
@@ -20,6 +21,8 @@ class Tally:
     refused: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     """Tasks that were not played, by kind (`hermes_lab.envs.atropos.kinds`)."""
+    reviews: list[ReviewValue] = field(default_factory=list)
+    """The values of all reviews of learning episodes."""
 
     def saw(self, episodes: Iterable[Episode]) -> None:
         """Counts errored rollouts."""
@@ -38,6 +41,8 @@ class Tally:
         text = f"{self.groups} groups ({self.sequences} sequences) sent"
         if self.sequences:
             text += f", mean reward {self.rewards / self.sequences:.2f}"
+        if self.reviews:
+            text += f", {mean_value(self.reviews).sentence()}"
         if self.refused:
             text += ", refused: " + ", ".join(f"{reason} {count}" for reason, count in self.refused.most_common())
         if self.left_out:

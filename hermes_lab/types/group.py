@@ -1,11 +1,16 @@
 """The canonical training artifact: the rollouts of one task, scored against each other."""
 
+from typing import Literal
+
 from msgspec import Struct, field
 
 from hermes_lab.types.episode import ModelIdentity
 
 GROUP_VERSION = 2
 """The version of newly written groups; `hermes_lab.envs.groups.read_groups` upgrades older ones."""
+
+GroupKind = Literal["solve", "review"]
+"""What the sequences of a group are: rollouts of one task, or reviews of one finished episode."""
 
 
 class ScoredGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -16,6 +21,11 @@ class ScoredGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):
     standard deviation (GRPO, arXiv:2402.03300 eq. 3), or all 0.0 if all rewards are equal. `episodes` are the keys of
     the episodes of the sequences, and `samples` the last part of those keys: an episode whose prompt was rewritten on
     the way gives several sequences, but counts once in mean and deviation.
+
+    In a group of the kind `review`, the sequences are reviews of one and the same finished episode
+    (`hermes_lab.envs.learning`): `episodes` repeats its key, `samples` numbers the reviews, the mask is 1 on the tokens
+    of the review alone, and `stop_reasons` are the reviews'. Groups from before there were kinds are of the kind
+    `solve`.
 
     `policy` is the adapter digest (or model name) that sampled all of them; `model` is the full identity, without the
     server's address. `snapshot` is the skill library shown in the prompts, and `config_digest` the configuration of the
@@ -45,4 +55,5 @@ class ScoredGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rewards: tuple[float, ...]
     advantages: tuple[float, ...]
     stop_reasons: tuple[str, ...] = ()
+    kind: GroupKind = "solve"
     knowledge: str = ""

@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from hermes_lab.config.schema import ModelConfig, addresses
 from hermes_lab.envs.knowledge import TaskKnowledge
+from hermes_lab.envs.learning.records import LearningPlan
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.lane import LaneKey, lane_name
@@ -25,6 +26,7 @@ from hermes_lab.runners.engine.execute import Listener, RunPlan, execute
 from hermes_lab.runners.engine.lanes import initial_library
 from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.engine.plan import Lane
+from hermes_lab.runners.environments.learning import learn
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.training.batch_tasks import batch_tasks
@@ -70,6 +72,9 @@ class BatchSampler:
             for version in self._retired:
                 self._unload(version)
             self._retired = []
+        if batch.reviews:
+            learn(batch.config, LearningPlan(batch.reviews, batch.draw, batch.samples), batch.folder, self._say)
+            return
         suite, library = (
             load_suite(batch.config.suite, batch.config.sandbox),
             load_initial_library(batch.config.skills.library),

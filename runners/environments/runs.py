@@ -15,18 +15,22 @@ from hermes_lab.envs.advice import Measured, advice, listed, measure
 from hermes_lab.envs.atropos.client import AtroposClient, AtroposError
 from hermes_lab.envs.atropos.config import EnvConfig, check_sampling, new_file
 from hermes_lab.envs.atropos.evaluate import evaluate, greedy
-from hermes_lab.envs.atropos.process import process, roll_out
+from hermes_lab.envs.atropos.learning import LearningSource, made_groups
+from hermes_lab.envs.atropos.process import process, roll_out, write_made
 from hermes_lab.envs.atropos.serve import Feeder
-from hermes_lab.envs.atropos.source import GroupSource, Keep, NothingWorks
+from hermes_lab.envs.atropos.source import GroupSource, Keep, NothingWorks, Source
 from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.atropos.watch import Watch, settings_of
 from hermes_lab.envs.groups import build_groups
+from hermes_lab.envs.learning.lanes import Draw
+from hermes_lab.envs.learning.records import LearningPlan
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.envs.signal import Signal, signal_of
 from hermes_lab.errors import ConfigError, InfraError
-from hermes_lab.records import EpisodeLog, write_json
+from hermes_lab.records import EpisodeLog, read_episodes, write_json
 from hermes_lab.runners.engine.executors import open_executor
 from hermes_lab.runners.engine.libraries import load_initial_library
+from hermes_lab.runners.environments.learning import learn
 from hermes_lab.runners.environments.lock import load_locked
 from hermes_lab.runners.interrupt import one_interrupt
 from hermes_lab.types import Episode
@@ -55,7 +59,7 @@ async def _serve(config: EnvConfig, api_url: str, out: Path, say: Say, *, locked
                 AtroposClient(api_url, retry_seconds=config.env.retry_seconds, say=say) as client,
                 _opened(config.rollouts, out, say) as (rollouts, log),
             ):
-                source = GroupSource(config, rollouts, tally, _watched(log, Watch(config, say, locked=locked)))
+                source = _source(config, rollouts, tally, log, say, locked=locked)
                 await Feeder(client, source, config.env, tally, say).run()
         except (AtroposError, NothingWorks) as error:
             say(str(tally))
@@ -69,8 +73,25 @@ def run_process(
     config = load_locked(sources, lock)
     check_sampling(config)
     page = new_file(out.with_suffix(".html")) if html else None
+    if config.env.objective != "solve":
+        return _process_learning(config, new_file(out), page, count, scored, say)
     rolled_out = partial(_process, locked=lock is not None)
     return anyio.run(rolled_out, config, new_file(out), page, count, scored, say)
+
+
+def _process_learning(config: EnvConfig, out: Path, page: Path | None, count: int, scored: bool, say: Say) -> Tally:
+    """The groups of `count` learning episodes. If it is interrupted or killed, the same command continues."""
+    env, suite, tally = config.env, config.suite, Tally()
+    assert env.reviews is not None
+    draw = Draw(suite.split, suite.seed, suite.world, min(config.learning.worlds, count), count)
+    folder = out.with_suffix(".episodes")
+    found = learn(config.rollouts, LearningPlan(env.reviews, draw, env.group_size), folder, say)
+    episodes = {episode.key: episode for episode in read_episodes(folder)}
+    tally.saw(episodes.values())
+    made = made_groups(found, episodes, env, env.max_token_length, tally)
+    tally.sent([each.group for each in made])
+    write_made(made, out, scored=scored, page=page)
+    return tally
 
 
 async def _process(
@@ -80,7 +101,7 @@ async def _process(
     with one_interrupt():
         try:
             async with _opened(config.rollouts, out.with_suffix(".episodes"), say) as (rollouts, log):
-                source = GroupSource(config, rollouts, tally, _watched(log, Watch(config, say, locked=locked)))
+                source = _source(config, rollouts, tally, log, say, locked=locked)
                 await process(source, tally, count=count, out=out, scored=scored, page=page, say=say)
         except NothingWorks as error:
             raise InfraError(str(error)) from None
@@ -118,6 +139,11 @@ def run_check(
     check_sampling(config)
     if config.env.group_size < 2:
         raise ConfigError("env.group_size: 1 has nothing to compare; give at least 2")
+    if config.env.objective != "solve":
+        raise ConfigError(
+            f"env.objective: the signal of {config.env.objective} is not measured here; `hermes-lab env process` prints "
+            "what its reviews are worth"
+        )
     return config, anyio.run(_check, config, out or _new_folder(), count, lock is not None, say)
 
 
@@ -155,6 +181,12 @@ def _watched(log: EpisodeLog, watch: Watch) -> Keep:
         watch.saw(episode)
 
     return keep
+
+
+def _source(config: EnvConfig, rollouts: Rollouts, tally: Tally, log: EpisodeLog, say: Say, *, locked: bool) -> Source:
+    if config.env.objective == "solve":
+        return GroupSource(config, rollouts, tally, _watched(log, Watch(config, say, locked=locked)))
+    return LearningSource(config, rollouts, tally, log.append, load_initial_library(config.skills.library))
 
 
 def run_evaluate(sources: Sequence[str], lock: Path | None, out: Path | None, say: Say) -> dict[str, Any]:

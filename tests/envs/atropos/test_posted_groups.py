@@ -120,6 +120,7 @@ def test_what_the_server_would_drop_is_in_the_overrides() -> None:
         "terms": {"score": 0.0},
     }
     assert data.group_overrides == {
+        "kind": "solve",
         "suite": "s",
         "task": "t",
         "split": "train",
@@ -228,7 +229,7 @@ class Idle:
     def items(self) -> Any:
         return itertools.repeat(None)
 
-    async def make(self, item: Any) -> None:
+    async def make_all(self, item: Any) -> None:
         await anyio.sleep_forever()
 
 
