@@ -9,6 +9,7 @@ import anyio
 from hermes_lab.config.schema import RunConfig, config_digest
 from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.harness.installed import find_installed
+from hermes_lab.knowledge import Knowledge
 from hermes_lab.mcp.servers import open_servers
 from hermes_lab.mcp.snapshot import tools_digest
 from hermes_lab.models import open_auxiliary, open_model

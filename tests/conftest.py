@@ -12,7 +12,7 @@ settings.load_profile("lab")
 
 
 def pytest_configure() -> None:
-    """Gives each parallel worker's vLLM a core of its own: two servers on a core each do twice what one on both does."""
+    """Gives each worker's vLLM a core of its own: two servers on a core each do twice what one on both does."""
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         cores = sorted(os.sched_getaffinity(0))
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", str(cores[int(worker.removeprefix("gw")) % len(cores)]))

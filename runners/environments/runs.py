@@ -141,8 +141,8 @@ def run_check(
         raise ConfigError("env.group_size: 1 has nothing to compare; give at least 2")
     if config.env.objective != "solve":
         raise ConfigError(
-            f"env.objective: the signal of {config.env.objective} is not measured here; `hermes-lab env process` prints "
-            "what its reviews are worth"
+            f"env.objective: the signal of {config.env.objective} is not measured here; `hermes-lab env process` "
+            "prints what its reviews are worth"
         )
     return config, anyio.run(_check, config, out or _new_folder(), count, lock is not None, say)
 
