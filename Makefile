@@ -18,7 +18,7 @@ PROGRAMS := .venv/programs
 resume = $(if $(wildcard $(1)/run.json),--resume)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo loop real-hermes programs results results-small gpu-check notebooks check fast test simulations bench clean
+.PHONY: help setup demo loop real-hermes programs results results-small gpu-check notebooks docs check fast test simulations bench dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -112,7 +112,11 @@ gpu-check: ## train and serve on this machine's NVIDIA GPU, and print memory and
 notebooks: setup ## execute the notebooks and save their outputs
 	$(BIN)/python tests/analysis/execute_notebooks.py
 
-check: setup ## format, lint, strict types, import contracts
+docs: setup ## build the documentation site into build/site, with all links checked; needs no network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html; with search: $(BIN)/python -m http.server -d build/site"
+
+check: setup docs ## format, lint, strict types, import contracts, the documentation site
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -143,6 +147,13 @@ simulations: setup ## how often tests and intervals err, by simulation (takes ho
 
 bench: setup ## benchmark the overhead of the harness
 	for file in tests/benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+
+dist: ## build the wheel and the sdist in dist/, byte for byte the same from the same commit
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/pip install -q hatchling==1.33.0
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) .venv-dist/bin/hatchling build -t sdist -t wheel
+	cd dist && sha256sum * | tee SHA256SUMS
 
 clean: ## delete .venv and runs/
 	rm -rf .venv runs

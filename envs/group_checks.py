@@ -30,7 +30,8 @@ def validate_group(group: ScoredGroup) -> None:
 
     it has sequences, all axes have length G and all of a sequence length T; masks are 0 or 1 with at least one 1;
     log-probabilities are finite and at most 0 where the mask is 1, and null elsewhere; episode keys match task and
-    samples; rewards are finite and advantages follow from them; the policy is named.
+    samples, or in a group of reviews all are the same, and its sequences begin with the same tokens; rewards are finite
+    and advantages follow from them; the policy is named.
     """
     if fault := next(_faults(group), ""):
         raise ConfigError(f"{group_name(group)}: {fault}")
@@ -57,6 +58,8 @@ def _faults(group: ScoredGroup) -> Iterator[str]:
     for number in range(len(group.episodes)):
         for fault in _sequence_faults(group, number):
             yield f"sequence {number}: {fault}"
+    if group.kind == "review":
+        yield from _fork_faults(group)
     yield from _reward_faults(group)
 
 
@@ -76,8 +79,25 @@ def _sequence_faults(group: ScoredGroup, number: int) -> Iterator[str]:
         if sampled and (logprob is None or not math.isfinite(logprob) or logprob > 0):
             yield f"token {place} was sampled, but its log-probability is {logprob}, not a finite number up to 0"
     key = episode_key(group.suite, group.task_id, group.lane, group.round, group.samples[number])
+    if group.kind == "review":
+        key = f"{key.rpartition('|')[0]}|{group.episodes[number].rpartition('|')[2]}"
     if group.episodes[number] != key:
         yield f"is of episode {group.episodes[number]!r}, but by task and sample of {key!r}"
+
+
+def _fork_faults(group: ScoredGroup) -> Iterator[str]:
+    """What shows that reviews are not of the same finished conversation."""
+    for episode in group.episodes:
+        if episode != group.episodes[0]:
+            yield f"reviews of different episodes, {group.episodes[0]!r} and {episode!r}, are not one group"
+    begun: set[int] = set()
+    prompts = []
+    for sample, ids_T, mask_T in zip(group.samples, group.token_ids, group.masks, strict=True):
+        if sample not in begun:  # a later sequence of a review has a rewritten prompt
+            begun.add(sample)
+            prompts.append(ids_T[: mask_T.index(1)])
+    if len(set(prompts)) > 1:
+        yield "its reviews begin with different tokens, so they do not continue the same conversation"
 
 
 def _reward_faults(group: ScoredGroup) -> Iterator[str]:

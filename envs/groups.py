@@ -18,7 +18,9 @@ __all__ = [
     "normalized_advantages",
     "one_sequence_each",
     "read_groups",
+    "sampled_logprobs",
     "validate_group",
+    "weights_of",
     "write_groups",
 ]
 
@@ -45,15 +47,15 @@ def build_groups(episodes: Iterable[Episode]) -> Iterator[ScoredGroup]:
 
 
 def one_sequence_each(group: ScoredGroup) -> ScoredGroup:
-    """Keeps one sequence per rollout: if its prompt was rewritten, the one with the most sampled tokens.
+    """Keeps one sequence per rollout or review: if its prompt was rewritten, the one with the most sampled tokens.
 
     Ties go to the last. The group keeps all its rollouts, and so its mean; tokens of dropped sequences have no
     gradient.
     """
-    kept: dict[str, int] = {}
-    for place, (episode, mask_T) in enumerate(zip(group.episodes, group.masks, strict=True)):
-        if episode not in kept or sum(mask_T) >= sum(group.masks[kept[episode]]):
-            kept[episode] = place
+    kept: dict[int, int] = {}
+    for place, (sample, mask_T) in enumerate(zip(group.samples, group.masks, strict=True)):
+        if sample not in kept or sum(mask_T) >= sum(group.masks[kept[sample]]):
+            kept[sample] = place
     if len(kept) == len(group.episodes):
         return group
     rows = ["episodes", "samples", "token_ids", "masks", "logprobs", "rewards", "advantages"]
@@ -71,13 +73,13 @@ def _origin(episode: Episode) -> tuple[object, ...]:
         episode.task.world,
         episode.lane,
         episode.round,
-        _weights(episode),
+        weights_of(episode),
         episode.skills.snapshot,
         episode.config_digest,
     )
 
 
-def _weights(episode: Episode) -> ModelIdentity:
+def weights_of(episode: Episode) -> ModelIdentity:
     """The model identity without its address, since a restarted server may have another port."""
     return msgspec.structs.replace(episode.model, base_url="")
 
@@ -100,23 +102,24 @@ def _group(members: Sequence[Episode]) -> ScoredGroup:
         lane=first.lane,
         round=first.round,
         policy=first.model.policy,
-        model=_weights(first),
+        model=weights_of(first),
         snapshot=first.skills.snapshot,
         config_digest=first.config_digest,
         episodes=tuple(episode.key for episode, _, _ in rows),
         samples=tuple(episode.sample for episode, _, _ in rows),
         token_ids=tuple(branch.token_ids for _, _, branch in rows),
         masks=tuple(branch.mask for _, _, branch in rows),
-        logprobs=tuple(_of_the_sampled(branch) for _, _, branch in rows),
+        logprobs=tuple(sampled_logprobs(branch) for _, _, branch in rows),
         rewards=tuple(episode.reward.value for episode, _, _ in rows if episode.reward),
         advantages=tuple(advantage for _, advantage, _ in rows),
         stop_reasons=tuple(episode.trajectory.stop_reason for episode, _, _ in rows if episode.trajectory),
+        knowledge=first.skills.knowledge,
     )
     validate_group(group)
     return group
 
 
-def _of_the_sampled(branch: TokenBranch) -> tuple[float | None, ...]:
+def sampled_logprobs(branch: TokenBranch) -> tuple[float | None, ...]:
     """Log-probabilities of sampled tokens, None elsewhere (the branch has 0.0 there, which would mean certainty)."""
     if len(branch.logprobs) != len(branch.mask):
         return branch.logprobs  # validation reports it

@@ -8,6 +8,7 @@ import gymnasium
 from gymnasium import spaces
 
 from hermes_lab.config.sources import load_config
+from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.envs.spaces import Actions, TurnSpace, action_space, turn_text
 from hermes_lab.envs.stepwise import LoopThread, SteppedRollout, Turn
 from hermes_lab.errors import ConfigError, HermesLabError
@@ -22,6 +23,23 @@ Observation = dict[str, str]
 Action = str | Mapping[str, str]
 
 
+def observation_of(messages: Turn) -> Observation:
+    """What an agent sees: the task's prompt, and the conversation as JSON."""
+    turns = [{"role": message.role, "content": message.content} for message in messages]
+    prompt = next((message.content for message in messages if message.role == "user"), "")
+    return {"task": prompt, "conversation": json.dumps(turns, ensure_ascii=False)}
+
+
+def observation_space() -> spaces.Space[Observation]:
+    """The space of observations."""
+    return cast("spaces.Space[Observation]", spaces.Dict({"task": TurnSpace(), "conversation": TurnSpace()}))
+
+
+def as_text(messages: Turn) -> str:
+    """The conversation for a person."""
+    return "\n\n".join(f"[{message.role}]\n{message.content}" for message in messages)
+
+
 class HermesLabEnv(gymnasium.Env[Observation, Action]):
     """One task of a suite in a fresh sandbox, with the batch runner's rollout.
 
@@ -30,7 +48,8 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
     the work. See `hermes_lab.envs.spaces.action_space` for the format of `actions`. Reward: 0 until the episode ends,
     then that of `config.reward`. `terminated` when the last submission was judged, `truncated` when a budget ended it.
 
-    The last info has the reward's weighted `terms`, the `score`, `success` and `stop_reason`; `episode` is the full
+    The first info has the task's `task_id`, and with `env.knowledge` what its skills know (`knowledge`). The last info
+    has the reward's weighted `terms`, the `score`, `success` and `stop_reason`; `episode` is the full
     record. Infrastructure failures are raised, not rewarded.
     """
 
@@ -60,14 +79,12 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         self.episode: Episode | None = None
         """The record of the last finished episode."""
         self.render_mode = render_mode
-        self.observation_space = cast(
-            "spaces.Space[Observation]", spaces.Dict({"task": TurnSpace(), "conversation": TurnSpace()})
-        )
+        self.observation_space = observation_space()
         self.action_space = action_space(actions, sorted(tools))
         self._suite = load_suite(self.config.suite, self.config.sandbox)
         chosen = "split" in self.config.suite.model_fields_set or self.config.suite.split in self._suite.splits
         self._split = self.config.suite.split if chosen else self._suite.splits[0]
-        self._library = library or Library()
+        self._knowledge = TaskKnowledge(self.config, self._suite, library)
         self._loop: LoopThread | None = None
         self._rollout: SteppedRollout | None = None
         self._messages: Turn = ()
@@ -84,12 +101,14 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         task_seed = int(self.np_random.integers(2**31))
         suite = self.config.suite
         task = self._suite.load(split=self._split, count=1, seed=task_seed, world=suite.world)[0]
-        self._rollout = self._loop.call(SteppedRollout.begin(self.config, self._suite, task, self._library))
+        knowledge = self._knowledge.of(task)
+        self._rollout = self._loop.call(SteppedRollout.begin(self.config, self._suite, task, knowledge))
         turn = self._loop.call(self._rollout.turn())
         if isinstance(turn, Episode):
             raise HermesLabError(f"the episode could not start: {_why(turn)}")
         self._messages = turn
-        return self._observation(), {"task_id": task.id}
+        known = {"knowledge": knowledge.label} if knowledge.label else {}
+        return self._observation(), {"task_id": task.id, **known}
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """One assistant turn. Raises `HermesLabError` for an infrastructure failure."""
@@ -114,7 +133,7 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         """The conversation as text."""
         if self.render_mode != "ansi":
             return None
-        return "\n\n".join(f"[{message.role}]\n{message.content}" for message in self._messages)
+        return as_text(self._messages)
 
     def close(self) -> None:
         """Closes the sandbox and the event loop's thread; idempotent."""
@@ -124,9 +143,7 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
             self._loop = None
 
     def _observation(self) -> Observation:
-        turns = [{"role": message.role, "content": message.content} for message in self._messages]
-        prompt = next((message.content for message in self._messages if message.role == "user"), "")
-        return {"task": prompt, "conversation": json.dumps(turns, ensure_ascii=False)}
+        return observation_of(self._messages)
 
     def _end_rollout(self) -> None:
         if self._rollout is not None and self._loop is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 
 from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.harness.installed import find_installed
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.mcp.servers import open_servers
@@ -30,32 +31,39 @@ Executor = Callable[[RunConfig, Sequence[RolloutContext], Sequence[str], Say], A
 class Rollouts:
     """Runs a suite's tasks with one model, with at most `run.concurrency` concurrent rollouts over all groups."""
 
-    def __init__(self, context: RolloutContext, library: Library, run_episode: RunEpisode = run_episode) -> None:
+    def __init__(
+        self, context: RolloutContext, knowledge: TaskKnowledge, run_episode: RunEpisode = run_episode
+    ) -> None:
         self.context = context
+        self.knowledge = knowledge
         self._run_episode = run_episode
-        self._knowledge = Knowledge(library)
         self._limiter = anyio.CapacityLimiter(context.config.run.concurrency)
 
-    def tasks(self, *, split: str, count: int, seed: int) -> list[Task]:
-        """`count` tasks of a split, drawn by `seed`."""
-        return self.context.suite.load(split=split, count=count, seed=seed, world=self.context.config.suite.world)
+    def tasks(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
+        """`count` tasks of a world's split, drawn by `seed`."""
+        return self.context.suite.load(split=split, count=count, seed=seed, world=world)
 
     async def group(self, task: Task, size: int, *, round_: int = 0, first: int = 0) -> tuple[Episode, ...]:
-        """`size` rollouts of one task, in order, errored ones included (see `Episode.status`).
+        """`size` rollouts of one task with the same skills, in order, errored ones included (see `Episode.status`).
 
         `first` is the first sample number, so that replacements of errored rollouts get new numbers.
         """
         episodes: dict[int, Episode] = {}
+        knowledge = self.knowledge.of(task)
 
         async def roll_out(sample: int) -> None:
             spec = RolloutSpec(task, lane="env", round=round_, sample=sample, experience=0, place=0, review="never")
-            async with self._limiter:
-                episodes[sample] = await self._run_episode(self.context, spec, self._knowledge)
+            episodes[sample] = await self.run(spec, knowledge)
 
         async with anyio.create_task_group() as rollouts:
             for sample in range(first, first + size):
                 rollouts.start_soon(roll_out, sample)
         return tuple(episodes[sample] for sample in sorted(episodes))
+
+    async def run(self, spec: RolloutSpec, knowledge: Knowledge) -> Episode:
+        """One rollout, once fewer than `run.concurrency` others run."""
+        async with self._limiter:
+            return await self._run_episode(self.context, spec, knowledge)
 
 
 @asynccontextmanager
@@ -72,9 +80,11 @@ async def open_rollouts(
 ) -> AsyncIterator[Rollouts]:
     """Opens the suite, sandbox and model of `config` on `executor`, for the duration of the context.
 
-    A started vLLM logs to `log`. Raises `ConfigError` and `ModelError` as `open_model`.
+    `library` is what every task starts with, unless `env.knowledge` chooses. A started vLLM logs to `log`. Raises
+    `ConfigError` and `ModelError` as `open_model`.
     """
     suite = load_suite(config.suite, config.sandbox)
+    knowledge = TaskKnowledge(config, suite, library)
     await probe(config.sandbox)
     if doubt := reward_warnings(config.reward):
         say(doubt)
@@ -104,4 +114,4 @@ async def open_rollouts(
             servers=servers if servers.config.servers else None,
         )
         async with executor(config, [context], [config.model.adapter], say) as run:
-            yield Rollouts(context, library or Library(), run)
+            yield Rollouts(context, knowledge, run)

@@ -14,7 +14,6 @@ from hermes_lab.mcp.snapshot import tools_digest
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.sandbox import open_sandbox
-from hermes_lab.skills.library import Library
 from hermes_lab.suites import servers_of
 from hermes_lab.types import Episode, Generation, Message, ModelIdentity, Task
 from hermes_lab.web import open_web
@@ -63,23 +62,23 @@ class LoopThread:
 class SteppedRollout:
     """One rollout, controlled from outside. All methods must run on the event loop in which it was created."""
 
-    def __init__(self, config: RunConfig, suite: Suite, task: Task, library: Library) -> None:
+    def __init__(self, config: RunConfig, suite: Suite, task: Task, knowledge: Knowledge) -> None:
         self._model = SteppedModel()
-        self._task = asyncio.create_task(self._run(config, suite, task, library))
+        self._task = asyncio.create_task(self._run(config, suite, task, knowledge))
 
-    async def _run(self, config: RunConfig, suite: Suite, task: Task, library: Library) -> Episode:
+    async def _run(self, config: RunConfig, suite: Suite, task: Task, knowledge: Knowledge) -> Episode:
         sandbox = partial(open_sandbox, config.sandbox)
         async with open_servers(servers_of(config.mcp, suite), sandbox) as servers:
             digest = tools_digest(config_digest(config), servers.served)
             web, served = open_web(config.web), servers if servers.config.servers else None
             context = RolloutContext(config, digest, suite, self._model, sandbox, web, servers=served)
             spec = RolloutSpec(task, lane="env", round=0, sample=0, experience=0, place=0, review="never")
-            return await run_episode(context, spec, Knowledge(library))
+            return await run_episode(context, spec, knowledge)
 
     @classmethod
-    async def begin(cls, config: RunConfig, suite: Suite, task: Task, library: Library) -> "SteppedRollout":
+    async def begin(cls, config: RunConfig, suite: Suite, task: Task, knowledge: Knowledge) -> "SteppedRollout":
         """Starts the rollout; `turn` waits for its first prompt."""
-        return cls(config, suite, task, library)
+        return cls(config, suite, task, knowledge)
 
     async def turn(self) -> Turn | Episode:
         """The conversation that waits for a reply, or the finished episode."""

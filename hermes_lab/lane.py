@@ -1,7 +1,8 @@
 """Lane names encode the lane's coordinates: `on-r3-w0`, or `on-r3-w0-a1` if weights are a factor.
 
 The arms of an experiment come from the configuration. Those of `skills uplift` are `all`, with the whole library, and
-`without-<skill>`.
+`without-<skill>`. Where `env.knowledge` chooses the skills of every task, each task of a GRPO batch is a lane of its
+own, named after that mode.
 """
 
 import re

@@ -39,16 +39,23 @@ def open_database(
 
 
 def _migrate(path: Path, db: sqlite3.Connection, migrate: Callable[[sqlite3.Connection], None]) -> None:
-    """One process at a time: SQLite does not wait while another process enables the write-ahead log."""
-    folder = os.open(path.parent, os.O_RDONLY)
+    """One process at a time: SQLite does not wait while another process enables the write-ahead log.
+
+    The lock is a file of its own. Chats lock the folders above their workspace, of which this may be one; and closing
+    any descriptor of the database itself would give up SQLite's own locks on it.
+    """
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         db.execute("PRAGMA journal_mode = WAL")
         migrate(db)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     finally:
-        os.close(folder)
+        os.close(lock)
 
 
 @contextmanager

@@ -2,12 +2,15 @@
 
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
+
+import anyio
+from msgspec.structs import replace as replace_fields
 
 from hermes_lab.activity import Activities, Activity
 from hermes_lab.agent.review import due, tool_iterations
@@ -74,6 +77,8 @@ class RolloutContext:
     """The MCP servers (`mcp.servers`)."""
     activities: Activities = field(default_factory=Activities, repr=False, compare=False)
     """What the rollouts are doing now."""
+    reviewer: ModelClient | None = None
+    """The model that reviews, if it differs from `model`."""
 
     def __post_init__(self) -> None:
         if not self.program:
@@ -87,7 +92,7 @@ class RolloutContext:
             from hermes_lab.harness.foreign import ProgramHarness
 
             return ProgramHarness(self.config, self.program, self.states)
-        return OwnHarness(self.config, self.web, self.auxiliary, self.servers)
+        return OwnHarness(self.config, self.web, self.auxiliary, self.servers, self.reviewer)
 
     def sandbox(self, task: Task) -> Sandbox:
         """A sandbox for one episode of that task."""
@@ -123,6 +128,7 @@ class RolloutSpec:
     """A rollout to run: a task and its coordinates in the run.
 
     `review` says when the agent reviews its work afterwards; `due` follows the interval and thresholds in `skills`.
+    `reviews` is how often: every review continues a copy of the same finished conversation.
     """
 
     task: Task
@@ -134,6 +140,7 @@ class RolloutSpec:
     review: ReviewWhen
     phase: Phase = "learn"
     block: int = 0
+    reviews: int = 1
 
     @property
     def key(self) -> str:
@@ -149,7 +156,7 @@ class Outcome:
     submissions: Submissions
     observation: Observation
     work: Work
-    review: Review | None
+    reviews: tuple[Review, ...] = ()
 
 
 async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Knowledge) -> Episode:
@@ -173,8 +180,8 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
             kind="internal", message=f"{type(failure).__name__}: {failure}", detail=traceback.format_exc()
         )
     seconds = time.monotonic() - started
-    if outcome and outcome.review:
-        seconds -= outcome.review.seconds
+    if outcome:
+        seconds -= max((review.seconds for review in outcome.reviews), default=0.0)  # they run at the same time
     return _record(context, spec, knowledge, outcome, error, started_at, seconds, failed)
 
 
@@ -189,12 +196,12 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
         async with context.harness.open(assignment) as worker:
             trajectory, judged = await _submissions(context, assignment, worker)
             observation = observe(trajectory, judged.verdicts, config.skills)
-            review = None
+            reviews: tuple[Review, ...] = ()
             if worker.reviews_itself or _review_is_due(spec, knowledge, trajectory, observation, config.skills):
-                review = await worker.review(judged.verdicts)
+                reviews = await _reviews(worker, judged.verdicts, spec.reviews)
             work = await worker.work(trajectory)
         activity.wait_for("sandbox")
-    return Outcome(trajectory, judged, observation, work, review)
+    return Outcome(trajectory, judged, observation, work, reviews)
 
 
 def now() -> str:
@@ -289,6 +296,22 @@ def _review_is_due(
     return spec.review == "always" or due(knowledge.idle, tool_iterations(trajectory.messages), observation, config)
 
 
+async def _reviews(worker: Worker, verdicts: Sequence[Verdict], count: int) -> tuple[Review, ...]:
+    """`count` reviews of the finished work, in the order in which they were started."""
+    if count == 1:
+        only = await worker.review(verdicts)
+        return (only,) if only else ()
+    made: dict[int, Review | None] = {}
+
+    async def fork(number: int) -> None:
+        made[number] = await worker.review(verdicts)
+
+    async with anyio.create_task_group() as forks:
+        for number in range(count):
+            forks.start_soon(fork, number)
+    return tuple(review for _, review in sorted(made.items()) if review)
+
+
 def _record(
     context: RolloutContext,
     spec: RolloutSpec,
@@ -324,11 +347,14 @@ def _record(
         reward=compute_reward(context.config.reward, outcome.trajectory, judged.verdicts) if outcome else None,
         verdicts=judged.verdicts,
         trajectory=outcome.trajectory if outcome else None,
-        skills=outcome.work.skills if outcome else SkillUse(snapshot=knowledge.library.snapshot),
+        skills=replace_fields(
+            outcome.work.skills if outcome else SkillUse(snapshot=knowledge.library.snapshot), knowledge=knowledge.label
+        ),
         memory=outcome.work.memory if outcome else MemoryUse(snapshot=knowledge.notes_snapshot),
         observation=outcome.observation if outcome else None,
         children=outcome.work.children if outcome else (),
-        review=outcome.review if outcome else None,
+        review=outcome.reviews[0] if outcome and outcome.reviews else None,
+        forks=outcome.reviews[1:] if outcome else (),
         metrics=episode_metrics(outcome.trajectory, len(judged.verdicts)) if outcome else {},
         judgements=judged.judgements,
         workspaces=judged.workspaces,

@@ -44,6 +44,7 @@ from hermes_lab.runners.commands import (
     summary,
     tools,
     train,
+    update,
     view,
 )
 
@@ -84,6 +85,7 @@ for module in (
     adapters,
     serve,
     config,
+    update,
     doctor,
 ):
     module.register(app)

@@ -30,6 +30,12 @@ def plan_of(
     folder = out or (Path(config.run.out) if config.run.out else None)
     if folder is None and not only_shown:
         raise ConfigError(NO_FOLDER)
+    if config.env.knowledge != "none":
+        what = "skills.library" if command == "run" else "learning.arms"
+        raise ConfigError(
+            f"env.knowledge: `{config.env.knowledge}` is for environments and `train grpo`; set it to none, and use "
+            f"{what}"
+        )
     suite, library = load_suite(config.suite, config.sandbox), load_initial_library(config.skills.library)
     lanes = (plan_learn if command == "learn" else plan_run)(config, suite, library)
     return RunPlan(command, config, folder, suite, lanes, library.snapshot)

@@ -20,6 +20,9 @@ FRAMES = {
 }
 """The first sentence of a task with several subtasks, by split."""
 
+_TELLINGS = 64
+"""Worlds of which the texts that state a rule are kept, about 1 MB each."""
+
 
 class WorldSuite:
     """A suite of generated tasks. Task n of a (split, world, seed) does not depend on how many tasks are loaded."""
@@ -133,6 +136,8 @@ class WorldSuite:
         now = self.sites(split=split, world=world, number=number)
         key = (split, world, now[0].epoch)
         if key not in self._tellings:
+            if len(self._tellings) >= _TELLINGS:  # an environment has a new world in every pass
+                del self._tellings[next(iter(self._tellings))]
             self._tellings[key] = Telling(now, past=first)
         return self._tellings[key]
 

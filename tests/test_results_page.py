@@ -1,5 +1,5 @@
-"""Every number of `docs/results.md`, and of the top of the README, is printed by a command of that page, from the
-runs that are kept."""
+"""Every number of `docs/results.md`, and of what `docs/index.md` says was measured, is printed by a command of that
+page, from the runs that are kept."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from results_page import BLOCK, PAGE, ROOT, printed, unpacked
 from hermes_lab.models.adapters import packaged_folder
 from hermes_lab.models.cards import read_card
 
-README = ROOT / "README.md"
+INDEX = ROOT / "docs" / "index.md"
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\w])")
 _NO_PROSE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)]*\)", re.DOTALL)
 
@@ -59,8 +59,8 @@ def test_the_page_says_what_its_commands_print(folder: Path) -> None:
 
 
 def test_what_a_sentence_says_is_in_two_lines_of_one_answer() -> None:
-    page, readme = PAGE.read_text(), README.read_text().split("\n## ")[0]
-    for text in (page, readme):
+    page, index = PAGE.read_text(), INDEX.read_text().split("\n## What was measured\n")[1]
+    for text in (page, index):
         assert len(list(claims(text))) >= 5
         assert unfounded(text) == []
 

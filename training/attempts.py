@@ -11,6 +11,7 @@ from pydantic import ConfigDict
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.section import Section
 from hermes_lab.config.sources import load_config, load_section
+from hermes_lab.envs.learning.config import ReviewWorth
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.lock import (
     HOW_TO_CHANGE,
@@ -30,6 +31,7 @@ _SECTIONS: dict[str, type[Section]] = {
     "grpo": GrpoLock,
     "preference": PreferenceLock,
     "curriculum": CurriculumLock,
+    "reviews": ReviewWorth,
     "hardware": HardwareLock,
 }
 _PROCESSES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from hermes_lab.envs.window import in_window
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_json
 from hermes_lab.tasks.draws import Draws
@@ -45,12 +46,7 @@ def inside(families: Sequence[str], history: Sequence[Round], lock: CurriculumLo
     A family outside becomes unknown after `memory_rounds` rounds without it, and so is tried again.
     """
     rates = {family: rate(family, history, lock.memory_rounds) for family in families}
-    away = {
-        family: 0.0 if found is None else max(lock.min_success - found, found - lock.max_success, 0.0)
-        for family, found in rates.items()
-    }
-    least = min(away.values())
-    return [family for family in families if away[family] == least]
+    return in_window(rates, lock.min_success, lock.max_success)
 
 
 def draw_groups(

@@ -13,11 +13,12 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from hermes_lab.envs.groups import build_groups, write_groups
+from hermes_lab.envs.groups import write_groups
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes, write_json
 from hermes_lab.training.adapters import is_finished, new_version, write_card
+from hermes_lab.training.collected import Collected, collected, held_out_lanes
 from hermes_lab.training.curriculum import FamilyRound, describe_rates, draw_groups
 from hermes_lab.training.group_filter import FilteredGroups, Rules, filter_groups
 from hermes_lab.training.grpo_card import check_card_of_round, grpo_card
@@ -34,6 +35,7 @@ from hermes_lab.training.grpo_steps import RoundBatch, take_steps
 from hermes_lab.training.heldout import evaluate, heldout_summary
 from hermes_lab.training.lock import load_lock
 from hermes_lab.training.lora import Say, require_libraries
+from hermes_lab.training.review_rounds import review_advice, review_sentence
 from hermes_lab.training.rounds import FinishedRound, Policy, RoundTraining
 from hermes_lab.training.select import is_held_out, refusals
 from hermes_lab.training.starved import EQUAL, Measured, add, advice, measure, partly, reason, starved
@@ -82,7 +84,11 @@ def _stop_if_starved(grpo_run: GrpoRun) -> None:
         refused.update(each.refused)
     family = grpo_run.families[0]  # advice names the values of the first family
     run = training_batch(grpo_run.config, grpo_run.locked, 1, "", grpo_run.rounds.out, family).config
-    tips = advice(measured, refused, grpo_run.grpo, run, parent=bool(grpo_run.start.folder))
+    parent = bool(grpo_run.start.folder)
+    if reviews := [each.reviews for each in last if each.reviews]:
+        tips = review_advice(reviews, refused, grpo_run.grpo, parent=parent)
+    else:
+        tips = advice(measured, refused, grpo_run.grpo, run, parent=parent)
     kept = f"{last[-1].version.folder} is kept" if last[-1].steps else "there is no adapter"
     why = reason([each.round for each in last], measured, refused, grpo_run.grpo, tips)
     grpo_run.rounds.stop(why, last[-1])
@@ -97,12 +103,12 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
     title = f"round {number}/{grpo_run.wanted}"
     by_family = _collect(grpo_run, done, policy, sampler, say)
     episodes = [episode for found in by_family.values() for episode in found]
-    groups = list(build_groups(episodes))
+    found = _found(grpo_run, number, episodes)
+    groups = found.groups
     if len(done) > 1 and done[-2].version not in (policy, grpo_run.start):
         sampler.retire(Path(done[-2].version.folder))
     gated = filter_groups(groups, _rules(grpo_run, done, episodes))
-    if lost := len({(episode.lane, episode.task_id) for episode in episodes}) - len(groups):
-        gated = gated._replace(refused={**gated.refused, "without a scored rollout": lost})
+    gated = gated._replace(refused={**gated.refused, **found.refused})
     write_groups(gated.groups, folder / "groups.jsonl")
     reward, length = _means(groups)
     measured = measure(episodes, groups)
@@ -118,21 +124,24 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
         length=length,
         seconds=0.0,
         measured=measured,
+        reviews=found.reviews,
         families=_success(by_family, _drawn(grpo_run, done)) if grpo_run.config.families else {},
     )
     left_out = f"; {gated.left_out} sequences before a rewritten prompt excluded" if gated.left_out else ""
+    why = measured.equal() if EQUAL in gated.refused and not found.reviews else ""
     say(
         f"{title}: mean reward {reward:.3f}, {measured.solved} of {measured.rollouts} rollouts solved; "
-        f"{len(gated.groups)} of {grpo_run.grpo.groups_per_round} groups usable{refusals(gated.refused)}"
-        f"{measured.equal() if EQUAL in gated.refused else ''}{left_out}"
+        f"{len(gated.groups)} of {_wanted(grpo_run, found)} groups usable{refusals(gated.refused)}{why}{left_out}"
     )
+    if found.reviews:
+        say(f"{title}: {review_sentence(found.reviews, gated.groups)}")
     if gated.groups:
         if not done:
             evaluate(grpo_run, sampler, say)  # only now, so that a hopeless training ends sooner
         sampler.rest()
         version = _train(grpo_run, finished, gated, folder, say)
         finished = replace(finished, version=version, steps=steps + grpo_run.grpo.steps_per_round)
-        if warning := partly(measured, len(gated.groups)):
+        if not found.reviews and (warning := partly(measured, len(gated.groups))):
             say(f"{title}: warning: {warning}")
     else:
         say(f"{title}: no usable group; the adapter is unchanged")
@@ -145,7 +154,21 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
 
 def _measured(grpo_run: GrpoRun, number: int) -> Measured:
     episodes = [episode for found in _episodes(grpo_run, number).values() for episode in found]
-    return measure(episodes, list(build_groups(episodes)))
+    return measure(episodes, _found(grpo_run, number, episodes).groups)
+
+
+def _found(grpo_run: GrpoRun, number: int, episodes: Sequence[Episode]) -> Collected:
+    """The groups of a collected round."""
+    folder = grpo_run.rounds.folder(number)
+    runs = [folder / run_name(family) for family in grpo_run.families]
+    return collected(episodes, runs, grpo_run.config.objective)
+
+
+def _wanted(grpo_run: GrpoRun, found: Collected) -> int:
+    """The groups that a round should give. How many follow-ups of learning episodes do depends on their reviews."""
+    if grpo_run.config.objective != "both":
+        return grpo_run.grpo.groups_per_round
+    return len(found.groups) + sum(found.refused.values())
 
 
 def _episodes(grpo_run: GrpoRun, number: int) -> dict[str, list[Episode]]:
@@ -199,13 +222,14 @@ def _success(episodes: Mapping[str, list[Episode]], drawn: Mapping[str, int]) ->
 
 
 def _rules(grpo_run: GrpoRun, done: list[FinishedRound], episodes: list[Episode]) -> Rules:
+    held_out = frozenset(e.key for e in episodes if is_held_out(e, grpo_run.held_out))
     policies = list(dict.fromkeys([grpo_run.start.digest, *(each.version.digest for each in done)]))
     return Rules(
         group_size=grpo_run.grpo.group_size,
         max_tokens=grpo_run.locked.max_token_length,
         policies=policies[-1 - grpo_run.grpo.max_batches_offpolicy :],
         splits=grpo_run.config.gate.splits,
-        held_out=frozenset(e.key for e in episodes if is_held_out(e, grpo_run.held_out)),
+        held_out=held_out if grpo_run.config.objective == "solve" else held_out_lanes(episodes, held_out),
     )
 
 
@@ -221,6 +245,8 @@ def _train(grpo_run: GrpoRun, finished: FinishedRound, gated: FilteredGroups, fo
         "groups_refused": finished.refused,
         "sequences_left_out": finished.left_out,
     }
+    if finished.reviews:
+        constants |= {"review_value": finished.reviews.value, "review_uplift": finished.reviews.uplift}
     if finished.families:
         constants["families"] = {name: to_builtins(each) for name, each in finished.families.items()}
     history = [*(each.families for each in grpo_run.rounds.done()), finished.families] if finished.families else ()
@@ -260,13 +286,14 @@ def _version(grpo_run: GrpoRun, folder: Path) -> Path:
 
 
 def _means(groups: Sequence[ScoredGroup]) -> tuple[float, float]:
-    """Mean reward and mean sampled tokens per rollout. A rollout with several sequences counts once."""
-    rewards: dict[str, float] = {}
-    lengths: Counter[str] = Counter()
+    """Mean reward and mean sampled tokens per rollout or review. One with several sequences counts once."""
+    rewards: dict[tuple[str, str, int], float] = {}
+    lengths: Counter[tuple[str, str, int]] = Counter()
     for group in groups:
-        for episode, reward, mask_T in zip(group.episodes, group.rewards, group.masks, strict=True):
-            rewards[episode] = reward
-            lengths[episode] += sum(mask_T)
+        rows = zip(group.episodes, group.samples, group.rewards, group.masks, strict=True)
+        for episode, sample, reward, mask_T in rows:
+            rewards[group.kind, episode, sample] = reward
+            lengths[group.kind, episode, sample] += sum(mask_T)
     return _mean(list(rewards.values())), _mean(list(lengths.values()))
 
 
@@ -278,8 +305,11 @@ def _summary(grpo_run: GrpoRun) -> str:
     done = grpo_run.rounds.done()
     rewards = " -> ".join(f"{each.reward:.3f}" for each in done)
     groups = grpo_run.grpo.groups_per_round * len(done)
+    of = "" if grpo_run.config.objective == "both" else f" of {groups}"
+    reviews = " -> ".join(f"{each.reviews.value:+.3f}" for each in done if each.reviews)
+    values = f"; mean value of a review {reviews}" if reviews else ""
     heldout = heldout_summary(grpo_run)
     return (
-        f"{done[-1].version.folder}: {sum(each.used for each in done)} of {groups} groups in {len(done)} rounds were "
-        f"usable; mean reward {rewards}{f'; {heldout}' if heldout else ''}"
+        f"{done[-1].version.folder}: {sum(each.used for each in done)}{of} groups in {len(done)} rounds were "
+        f"usable; mean reward {rewards}{values}{f'; {heldout}' if heldout else ''}"
     )

@@ -8,6 +8,8 @@ from pydantic import Field
 
 from hermes_lab.config.paths import OutputPath, Source
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.envs.learning.config import Objective, ReviewWorth, check_learning
+from hermes_lab.envs.learning.lanes import Draw
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.attempts import locked_evaluation_config, locked_run_config
 from hermes_lab.training.config import Training, load_training
@@ -30,6 +32,10 @@ class GrpoConfig(Training):
     families: dict[Annotated[str, Field(pattern=_NAME)], tuple[Source, ...]] = Field(default={})
     """Families of tasks by name, each as sources that are added to `rollouts`: `ledger: [suite.name=ledger]`. The
     lock's section `curriculum` chooses among them by their success rates. Empty: `rollouts` alone."""
+    objective: Objective = "solve"
+    """What is trained: solving tasks (`solve`), writing skills that help later (`review`), or both from the same
+    learning episodes. `review` and `both` need a lock with a section `reviews`, and `learning.arms=[on]` in
+    `rollouts`."""
     turns: Literal["none", "sleep", "stop"] = "none"
     """How the server and the optimiser steps share a GPU. `sleep`: vLLM sleeps while steps are taken, and keeps its
     weights in the machine's memory; `stop`: it is stopped, and started again for the next rollouts; `none`: they do not
@@ -52,13 +58,20 @@ NOT_SHARED = Sharing()
 
 class Batch(NamedTuple):
     """Rollouts to collect: `samples` per task of `tasks` tasks, drawn from worlds starting at `first_world`, in the run
-    folder `folder`."""
+    folder `folder`. With `reviews`, `tasks` are learning episodes with `samples` reviews of each finished task."""
 
     config: RunConfig
     tasks: int
     samples: int
     first_world: int
     folder: Path
+    reviews: ReviewWorth | None = None
+
+    @property
+    def draw(self) -> Draw:
+        """The tasks of the learning episodes."""
+        suite = self.config.suite
+        return Draw(suite.split, suite.seed, self.first_world, self.config.learning.worlds, self.tasks)
 
 
 def load_grpo_config(sources: Sequence[str]) -> GrpoConfig:
@@ -86,6 +99,30 @@ def curriculum_lock(config: GrpoConfig, locked: LockedConfig) -> CurriculumLock:
     return locked.curriculum
 
 
+def reviews_lock(config: GrpoConfig, locked: LockedConfig) -> ReviewWorth | None:
+    """The lock's learning episodes; None if only solving is trained. Raises `ConfigError` if they do not fit."""
+    if config.objective == "solve":
+        return None
+    worth, grpo = locked.reviews, grpo_lock(config, locked)
+    if worth is None:
+        raise ConfigError(
+            f"objective: {config.lock} has no section reviews, which says what a review is paid; {HOW_TO_CHANGE}"
+        )
+    if config.families:
+        raise ConfigError(f"families: not supported with objective={config.objective}; leave them out")
+    if grpo.groups_per_round % worth.tasks:
+        raise ConfigError(
+            f"{config.lock}: grpo.groups_per_round is {grpo.groups_per_round}, not a multiple of reviews.tasks "
+            f"{worth.tasks}: every task of a learning episode gives a group; {HOW_TO_CHANGE}"
+        )
+    if config.objective == "both" and worth.repeats != grpo.group_size:
+        raise ConfigError(
+            f"{config.lock}: reviews.repeats is {worth.repeats} and grpo.group_size {grpo.group_size}; objective=both "
+            f"trains on the repeats of a follow-up as one group, so they must be equal; {HOW_TO_CHANGE}"
+        )
+    return worth
+
+
 def training_batch(
     config: GrpoConfig, locked: LockedConfig, number: int, adapter: str, folder: Path, family: str = ""
 ) -> Batch:
@@ -94,9 +131,10 @@ def training_batch(
     Every round, and every family in it, has worlds of its own.
     """
     grpo, names = grpo_lock(config, locked), list(config.families) or [""]
+    reviews = reviews_lock(config, locked)
     run = locked_run_config((*config.rollouts, *config.families.get(family, ())), locked, config.lock)
     field = f"families.{family}" if family else "rollouts"
-    _check(field, run)
+    _check(field, run, learns=reviews is not None)
     if run.suite.split not in config.gate.splits:
         raise ConfigError(
             f"{field}: suite.split {run.suite.split!r} is not in gate.splits ({', '.join(config.gate.splits)}), so no "
@@ -108,10 +146,11 @@ def training_batch(
     turn = (number - 1) * len(names) + names.index(family)
     return Batch(
         run.model_copy(update={"suite": suite, "run": samples}),
-        tasks=grpo.groups_per_round,
+        tasks=grpo.groups_per_round // (reviews.tasks if reviews else 1),
         samples=grpo.group_size,
         first_world=run.suite.world + turn * run.learning.worlds,
         folder=folder,
+        reviews=reviews,
     )
 
 
@@ -121,8 +160,9 @@ def round_batches(
     """The rollouts of a round, in the run folders of `folder`. `groups` is their number by family; "" without
     families."""
     return [
-        training_batch(config, locked, number, adapter, folder / run_name(family), family)._replace(tasks=count)
+        batch._replace(tasks=max(1, count // batch.reviews.tasks) if batch.reviews else count)
         for family, count in groups.items()
+        for batch in [training_batch(config, locked, number, adapter, folder / run_name(family), family)]
     ]
 
 
@@ -143,7 +183,20 @@ def heldout_batch(config: GrpoConfig, locked: LockedConfig, adapter: str, folder
     return Batch(_served(run, locked, adapter), tasks, samples=1, first_world=run.suite.world, folder=folder)
 
 
-def _check(field: str, run: RunConfig) -> None:
+def _check(field: str, run: RunConfig, *, learns: bool = False) -> None:
+    if learns:
+        try:
+            check_learning(run)
+        except ConfigError as error:
+            raise ConfigError(f"{field}: {error}") from None
+        if run.learning.arms != ("on",):
+            raise ConfigError(f"{field}: learning.arms: reviews whose skills are emptied teach nothing; give [on]")
+        return
+    if run.env.knowledge != "none" and run.learning.arms != ("off",):
+        raise ConfigError(
+            f"{field}: env.knowledge `{run.env.knowledge}` and learning.arms both decide which skills a rollout has; "
+            "add learning.arms=[off], or env.knowledge=none"
+        )
     if learning := [arm for arm in run.learning.arms if arm not in _NO_LEARNING]:
         raise ConfigError(f"{field}: learning.arms {learning[0]!r} changes its library; give {', '.join(_NO_LEARNING)}")
 

@@ -1,15 +1,21 @@
 """The plan of a GRPO training; and a probe, which collects a few groups to see whether it can learn."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.envs.groups import build_groups
+from hermes_lab.envs.advice import advice as advice_for
+from hermes_lab.envs.advice import listed
+from hermes_lab.envs.knowledge import TaskKnowledge
+from hermes_lab.envs.signal import signal_of
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes
 from hermes_lab.tasks.registry import load_suite, wrap_suite_errors
 from hermes_lab.training.adapters import find_adapter
+from hermes_lab.training.batch_tasks import batch_tasks
+from hermes_lab.training.collected import collected
 from hermes_lab.training.curriculum import draw_groups
 from hermes_lab.training.evaluations import read_evaluations
 from hermes_lab.training.group_filter import Rules, filter_groups
@@ -27,8 +33,10 @@ from hermes_lab.training.grpo_run import Sampler
 from hermes_lab.training.lock import GrpoLock, LockedConfig
 from hermes_lab.training.lora import require_libraries
 from hermes_lab.training.plan import Plan, Row, plan_grpo_steps
+from hermes_lab.training.review_plan import most_groups, review_rows
 from hermes_lab.training.rounds import Rounds
-from hermes_lab.training.starved import advice, measure, reason
+from hermes_lab.training.select import refusals
+from hermes_lab.training.starved import advice, measure, reason, settings_of
 
 _RATES = (0.01, 0.05, 0.2, 0.5, 0.8, 0.95)
 
@@ -41,7 +49,9 @@ def plan_grpo(config: GrpoConfig, locked: LockedConfig) -> Plan:
     refuse_compression(config)
     grpo = grpo_lock(config, locked)
     require_libraries(locked)
-    return plan_grpo_steps(config.lock, locked, grpo, grpo_rows(config, locked, grpo))
+    rows = grpo_rows(config, locked, grpo)
+    most = grpo.model_copy(update={"groups_per_round": most_groups(config, locked, grpo)})
+    return plan_grpo_steps(config.lock, locked, most, rows)
 
 
 def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[Row]:
@@ -52,8 +62,7 @@ def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[
     first = [training_batch(config, locked, 1, "", Path(), family) for family in config.families or [""]]
     for batch in first:
         _check_tasks(batch)
-    rows = [
-        ("policy", _policy(parent, locked)),
+    sampled = [
         (
             "rounds",
             f"{rounds}, each {grpo.groups_per_round} groups of {grpo.group_size} rollouts at temperature "
@@ -61,9 +70,20 @@ def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[
             f"{rounds * size:,} rollouts, {locked.total_steps} steps",
         ),
         *_task_rows(config, locked, rounds, first),
+        *_known(config, first),
         ("held-out", _heldout(config, locked, grpo)),
         ("tokens", _tokens(locked, grpo, first, rounds * size)),
         ("usable", _usable(grpo)),
+    ]
+    if first[0].reviews:
+        sampled = [
+            *review_rows(config, locked, grpo, first[0]),
+            *_task_rows(config, locked, rounds, first),
+            ("held-out", _heldout(config, locked, grpo)),
+        ]
+    rows = [
+        ("policy", _policy(parent, locked)),
+        *sampled,
         ("stops", "after the first round if it has no usable group, later after two such rounds in a row"),
         ("output", f"{config.out}; versions {Path(config.adapters) / config.name}-vN{_so_far(config, rounds)}"),
     ]
@@ -73,7 +93,9 @@ def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[
 def probe(config: GrpoConfig, locked: LockedConfig, sampler: Sampler, groups: int, folder: Path) -> list[Row]:
     """Collects the first `groups` groups of the training, by the policy that it would start from.
 
-    Raises `ConfigError` with advice if none is usable, `ModelError` if no rollout finished.
+    The lines say how many are usable and how their rewards vary, in all and by what their skills know, and if few are
+    usable, what would raise it. Raises `ConfigError` with advice if none is usable, `ModelError` if no rollout
+    finished.
     """
     grpo = grpo_lock(config, locked)
     parent = find_adapter(config.parent, Path(config.adapters)) if config.parent else None
@@ -86,21 +108,32 @@ def probe(config: GrpoConfig, locked: LockedConfig, sampler: Sampler, groups: in
     episodes = [episode for batch in batches for episode in read_episodes(batch.folder)]
     if not any(episode.status == "ok" for episode in episodes):
         raise ModelError(f"{folder}: no rollout finished; see its episodes")
-    found = list(build_groups(episodes))
+    found = collected(episodes, [batch.folder for batch in batches], config.objective)
     policy = adapter_digest(parent) if parent else locked.base_model
-    gated = filter_groups(found, Rules(grpo.group_size, locked.max_token_length, [policy], config.gate.splits))
-    measured = measure(episodes, found)
+    gated = filter_groups(found.groups, Rules(grpo.group_size, locked.max_token_length, [policy], config.gate.splits))
+    if found.reviews:
+        left = refusals({**gated.refused, **found.refused})
+        said = f"{found.reviews.sentence()}; {len(gated.groups)} groups usable{left}"
+        if not gated.groups:
+            raise ConfigError(f"probe: no usable group: {said}; rollouts: {folder}")
+        return [("probe", f"{said}; rollouts: {folder}")]
+    measured = measure(episodes, found.groups)
     if not gated.groups:
         tips = advice(measured, gated.refused, grpo, batches[0].config, parent=bool(parent))
         raise ConfigError(f"probe: {reason([1], measured, gated.refused, grpo, tips)}; rollouts: {folder}")
     none = (1 - len(gated.groups) / groups) ** grpo.groups_per_round
+    signal = signal_of(episodes, grpo.group_size)
+    settings = settings_of(grpo, batches[0].config, parent=bool(parent))
     return [
         (
             "probe",
-            f"{len(gated.groups)} of {groups} groups usable{measured.equal()}: {measured.sentence(grpo)}; about "
+            f"{len(gated.groups)} of {groups} groups usable{measured.equal()}: "
+            f"{measured.sentence(grpo.max_reply_tokens, grpo.temperature)}; about "
             f"{grpo.groups_per_round * len(gated.groups) / groups:.1f} of {grpo.groups_per_round} in a round, none "
             f"with probability {_percent(none)}; rollouts: {folder}",
-        )
+        ),
+        *signal.rows(),
+        *([("advice", listed(advice_for(measured, settings)))] if 2 * signal.usable < signal.groups else []),
     ]
 
 
@@ -120,9 +153,36 @@ def evaluation_steps(locked: LockedConfig, grpo: GrpoLock) -> list[int]:
 
 
 def _check_tasks(batch: Batch) -> None:
-    suite = load_suite(batch.config.suite, batch.config.sandbox)
+    run = batch.config
+    suite = load_suite(run.suite, run.sandbox)
+    TaskKnowledge(run, suite)
     with wrap_suite_errors(suite.name):
-        suite.load(split=batch.config.suite.split, count=1, seed=batch.config.suite.seed, world=batch.first_world)
+        suite.load(split=run.suite.split, count=1, seed=run.suite.seed, world=batch.first_world)
+
+
+def _known(config: GrpoConfig, first: Sequence[Batch]) -> list[Row]:
+    """What the tasks of the first round, or of each family, know where `env.knowledge` chooses; how many have a rule
+    that nothing states, where there are no skills."""
+    names = [f"{family}: " for family in config.families] or [""]
+    texts = [(name, _knowledge(batch)) for name, batch in zip(names, first, strict=True)]
+    return [("knowledge", f"{name}{text}") for name, text in texts if text]
+
+
+def _knowledge(batch: Batch) -> str:
+    run = batch.config
+    suite = load_suite(run.suite, run.sandbox)
+    tasks = [task for _, _, tasks in batch_tasks(batch, suite) for task in tasks]
+    if run.env.knowledge != "none":
+        chosen = TaskKnowledge(run, suite)
+        counts = Counter(chosen.of(task).label for task in tasks)
+        return f"of {len(tasks)} tasks: " + "; ".join(f"{count} {label}" for label, count in sorted(counts.items()))
+    ruled = sum(bool(task.triggers) for task in tasks)
+    if not ruled or run.learning.arms != ("off",):
+        return ""
+    return (
+        f"{ruled} of {len(tasks)} tasks have a hidden rule that nothing states before the first submission, so few of "
+        "their rollouts solve them: set env.knowledge=mixed in rollouts"
+    )
 
 
 def _task_rows(config: GrpoConfig, locked: LockedConfig, rounds: int, first: Sequence[Batch]) -> list[Row]:
@@ -150,7 +210,10 @@ def _named(config: GrpoConfig, first: Sequence[Batch]) -> list[tuple[str, Batch]
 def _where(run: RunConfig) -> str:
     options = ", ".join(f"{name}={value}" for name, value in run.suite.options.items())
     named = run.suite.name or run.suite.path
-    return f"{named} ({run.suite.split}{f', {options}' if options else ''}), arms {', '.join(run.learning.arms)}"
+    skills = f"arms {', '.join(run.learning.arms)}"
+    if run.env.knowledge != "none":
+        skills = f"knowledge {run.env.knowledge}"
+    return f"{named} ({run.suite.split}{f', {options}' if options else ''}), {skills}"
 
 
 def _heldout(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> str:

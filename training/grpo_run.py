@@ -11,7 +11,15 @@ from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import values_digest
 from hermes_lab.records import read_episodes
 from hermes_lab.training.curriculum import check_history
-from hermes_lab.training.grpo_config import Batch, GrpoConfig, curriculum_lock, grpo_lock, heldout_batch, training_batch
+from hermes_lab.training.grpo_config import (
+    Batch,
+    GrpoConfig,
+    curriculum_lock,
+    grpo_lock,
+    heldout_batch,
+    reviews_lock,
+    training_batch,
+)
 from hermes_lab.training.lock import GrpoLock, LockedConfig, lock_digest
 from hermes_lab.training.locked_files import check_locked_files
 from hermes_lab.training.lora import Say, find_parent
@@ -72,6 +80,7 @@ def prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) ->
     Raises `ConfigError` for an input that is invalid, or not that of the training to resume.
     """
     grpo = grpo_lock(config, locked)
+    reviews_lock(config, locked)
     out = Path(config.out)
     held_out = frozenset(task_digest(e) for run in config.gate.held_out for e in read_episodes(Path(run)))
     # Report errors in the run configurations before writing anything.
@@ -80,6 +89,7 @@ def prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) ->
         "rollouts": "" if config.families else config_digest(training_batch(config, locked, 1, "", out).config),
         "families": _families_digest(config, locked) if config.families else "",
         "heldout": config_digest(heldout_batch(config, locked, "", out).config) if config.heldout else "",
+        "objective": "" if config.objective == "solve" else config.objective,
         "gate": values_digest({"splits": sorted(config.gate.splits), "held_out": sorted(held_out)}),
         "name": config.name,
         "adapters": str(Path(config.adapters)),

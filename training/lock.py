@@ -15,6 +15,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from hermes_lab.config.section import Section
 from hermes_lab.config.sources import load_section
 from hermes_lab.config.units import Unit
+from hermes_lab.envs.learning.config import ReviewWorth
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.cards import LOCK_KEY, LOCKED_KEY, values_digest
@@ -112,8 +113,8 @@ class HardwareLock(Section):
 class LockedConfig(Section):
     """All hyperparameters of a training. There are no defaults: a lock states every value.
 
-    `grpo` and `preference` are set for trainings of that kind, `curriculum` for GRPO with families, `hardware` for a
-    GPU; an absent section is not part of the digest.
+    `grpo` and `preference` are set for trainings of that kind, `curriculum` for GRPO with families, `reviews` for GRPO
+    on reviews, `hardware` for a GPU; an absent section is not part of the digest.
     """
 
     base_model: str
@@ -154,6 +155,8 @@ class LockedConfig(Section):
     """Preference training only."""
     curriculum: CurriculumLock | None = None
     """GRPO with `families` only."""
+    reviews: ReviewWorth | None = None
+    """GRPO with `objective: review` or `both` only."""
     hardware: HardwareLock | None = None
     """How a GPU is used."""
 
@@ -252,7 +255,7 @@ def _fields(section: Section, indent: str = "") -> Iterator[str]:
         value = getattr(section, name)
         if value is None:
             continue
-        yield from ("", f"{indent}# {field.description}")
+        yield from ("", f"{indent}# {' '.join((field.description or '').split())}")
         if isinstance(value, Section):
             yield f"{name}:"
             yield from _fields(value, "  ")

@@ -60,8 +60,8 @@ def require_libraries(locked: LockedConfig, *, divided: bool = False) -> None:
 
 
 def library_versions() -> dict[str, str]:
-    """Versions of the libraries that determine a training."""
-    return {name: importlib.metadata.version(name) for name in _LIBRARIES}
+    """Versions of this package and of the libraries that determine a training."""
+    return {name: importlib.metadata.version(name) for name in ("hermes-lab", *_LIBRARIES)}
 
 
 def find_parent(config: Training, locked: LockedConfig) -> Path | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hermes_lab.envs.learning.worth import MeanValue
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import HeldOut
@@ -47,7 +48,8 @@ class FinishedRound(msgspec.Struct, frozen=True, kw_only=True):
     `steps` counts optimiser steps since the start of the training; `used` and `refused` count groups, `left_out` the
     sequences of used groups without a gradient (`hermes_lab.envs.groups.one_sequence_each`); `reward` is the mean over
     all rollouts, `length` their mean number of sampled tokens, `measured` how they ended (None in older trainings),
-    `families` the groups and the success of each family, if the training has families."""
+    `families` the groups and the success of each family, if the training has families, `reviews` the mean over the
+    reviews of learning episodes, if it trains on any."""
 
     round: int
     policy: Policy
@@ -61,6 +63,7 @@ class FinishedRound(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     measured: Measured | None = None
     families: dict[str, FamilyRound] = {}
+    reviews: MeanValue | None = None
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,6 +77,8 @@ class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
     async def setup(self) -> None:
         """Connects to the model."""
         self._config = self._combined()
+        if self._config.env.objective != "solve":
+            raise ConfigError("env.objective: atroposlib's loop makes one group per task; use `hermes-lab env serve`")
         rollouts = await self._open(self._config.rollouts)
         self._source = GroupSource(self._config, rollouts, self._tally, _drop)
         self._items = self._source.items()

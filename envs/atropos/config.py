@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
-from hermes_lab.config.schema import RunConfig
-from hermes_lab.config.section import Section
+from hermes_lab.config.schema import EnvironmentConfig, RunConfig
 from hermes_lab.config.sources import load_section
 from hermes_lab.config.units import Unit
+from hermes_lab.envs.learning.config import Objective, ReviewWorth, check_learning
 from hermes_lab.errors import ConfigError
+from hermes_lab.rewards import earned_share
+from hermes_lab.types import Reward
 
 
-class EnvSection(Section):
+class EnvSection(EnvironmentConfig):
     """An environment of an Atropos server, and how its groups are made."""
 
     name: Annotated[str, Field(min_length=1)] = "hermes-lab"
@@ -31,8 +33,20 @@ class EnvSection(Section):
     queue would never be fed."""
     drop_equal_scores: bool = True
     """Leave out groups whose rewards are all equal: their advantages are 0."""
+    min_success: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Leave out kinds of tasks (family, and what the skills know) whose rollouts earned less than this share of what
+    solving can earn, until they are forgotten."""
+    max_success: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Leave out kinds of tasks whose rollouts earned more than this share."""
+    memory_groups: Annotated[int, Field(ge=1)] = 64
+    """Number of latest groups that the shares are measured of; at least 16 rollouts of a kind are needed."""
     refills: Annotated[int, Field(ge=0)] = 4
     """Most replacements for a group's errored rollouts; a group that is still incomplete is dropped."""
+    objective: Objective = "solve"
+    """What the groups are: rollouts of a task (`solve`), reviews of a finished episode (`review`), or both from the
+    same learning episodes. `review` and `both` need `env.reviews` and `learning.arms=[on]`."""
+    reviews: ReviewWorth | None = None
+    """Learning episodes, with `env.group_size` reviews of each finished task."""
     messages: bool = True
     """Also send the conversations, which are most of the data."""
     steps: Annotated[int, Field(ge=0)] = 0
@@ -46,6 +60,14 @@ class EnvSection(Section):
     eval_count: Annotated[int, Field(ge=0)] = 100
     """Tasks to evaluate; 0 is all of a finite suite."""
 
+    @field_validator("max_success")
+    @classmethod
+    def _window(cls, highest: float, info: ValidationInfo) -> float:
+        lowest = info.data.get("min_success", 0.0)
+        if highest <= lowest:
+            raise ValueError(f"must be above min_success, which is {lowest:g}")
+        return highest
+
 
 class EnvConfig(RunConfig):
     """A run's configuration, of which `suite`, `model`, `agent` and `sandbox` are used, plus the section `env`."""
@@ -56,7 +78,8 @@ class EnvConfig(RunConfig):
     @property
     def rollouts(self) -> RunConfig:
         """The part that determines rollouts, and so their configuration digest."""
-        return RunConfig(**{name: getattr(self, name) for name in RunConfig.model_fields})
+        shared = {name: getattr(self, name) for name in RunConfig.model_fields}
+        return RunConfig(**shared | {"env": EnvironmentConfig(knowledge=self.env.knowledge)})
 
 
 def load_env_config(sources: Sequence[str]) -> EnvConfig:
@@ -74,8 +97,30 @@ def check_sampling(config: EnvConfig) -> None:
         raise ConfigError(f"suite.split: {config.suite.split} is the split of `env evaluate`; train on another one")
     if not config.model.token_ids:
         raise ConfigError("model.token_ids: must be true, to train on the sampled tokens")
+    if (config.env.min_success, config.env.max_success) != (0.0, 1.0) and earned_share(
+        config.reward, Reward(0.0)
+    ) is None:
+        raise ConfigError("env.min_success: no term of reward is earned by solving; set reward.score or leave it out")
+    _check_reviews(config)
     if config.env.group_size > 1 and config.model.sampling.temperature == 0:
         raise ConfigError("model.sampling.temperature: 0 makes all rollouts of a group equal; use 1.0")
+
+
+def _check_reviews(config: EnvConfig) -> None:
+    env = config.env
+    if env.objective == "solve":
+        return
+    if env.reviews is None:
+        raise ConfigError(
+            f"env.reviews: objective={env.objective} needs it: {', '.join(ReviewWorth.model_fields)} "
+            "(docs/learning-episodes.md)"
+        )
+    check_learning(config)
+    if env.objective == "both" and env.reviews.repeats != env.group_size:
+        raise ConfigError(
+            f"env.reviews.repeats: is {env.reviews.repeats}, and env.group_size {env.group_size}; with objective=both "
+            "the repeats of a follow-up are a group, so they must be equal"
+        )
 
 
 def new_file(path: Path) -> Path:

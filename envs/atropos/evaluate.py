@@ -1,6 +1,6 @@
 """Greedy evaluation on a held-out split."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -33,7 +33,7 @@ async def evaluate(rollouts: Rollouts, say: Say) -> tuple[dict[str, Any], list[E
     if suite.split not in rollouts.context.suite.splits:
         known = ", ".join(rollouts.context.suite.splits)
         raise ConfigError(f"env.eval_split: this suite has no split {suite.split}; it has {known}")
-    tasks = rollouts.tasks(split=suite.split, count=suite.count, seed=suite.seed)
+    tasks = rollouts.tasks(split=suite.split, count=suite.count, seed=suite.seed, world=suite.world)
     episodes: list[Episode] = []
 
     async def run(index: int) -> None:
@@ -46,7 +46,8 @@ async def evaluate(rollouts: Rollouts, say: Say) -> tuple[dict[str, Any], list[E
             work.start_soon(run, index)
     episodes.sort(key=lambda episode: episode.task_id)
     judged = [episode for episode in episodes if episode.success is not None]
-    rate = Rate(sum(bool(episode.success) for episode in judged), len(judged))
+    rate = _rate(judged)
+    labels = sorted({episode.skills.knowledge for episode in judged} - {""})
     rewards = [episode.reward.value for episode in judged if episode.reward]
     model = rollouts.context.model.identity
     report = {
@@ -62,8 +63,15 @@ async def evaluate(rollouts: Rollouts, say: Say) -> tuple[dict[str, Any], list[E
         "errored": sum(episode.status == "errored" for episode in episodes),
         "success": rate.report(),
         "mean_reward": sum(rewards) / len(rewards) if rewards else None,
+        "by_knowledge": {label: _rate(judged, label).report() for label in labels},
     }
     return report, episodes
+
+
+def _rate(judged: Sequence[Episode], label: str = "") -> Rate:
+    """The success rate of all episodes, or of those with that knowledge."""
+    chosen = [bool(episode.success) for episode in judged if label in ("", episode.skills.knowledge)]
+    return Rate(sum(chosen), len(chosen))
 
 
 def line(report: dict[str, Any]) -> str:
@@ -72,4 +80,6 @@ def line(report: dict[str, Any]) -> str:
     text = f"{report['suite']} {report['split']}: {Rate(success['count'], success['of'])} solved"
     if report["mean_reward"] is not None:
         text += f", mean reward {report['mean_reward']:.3f}"
+    for label, part in report["by_knowledge"].items():
+        text += f"; {label}: {Rate(part['count'], part['of'])}"
     return text + (f"; {report['errored']} of {report['tasks']} rollouts errored" if report["errored"] else "")

@@ -9,6 +9,9 @@ from hermes_lab.envs.groups import build_groups, one_sequence_each
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.types import Episode, ScoredGroup
 
+Conversation = tuple[dict[str, Any], ...]
+"""Turns as they are sent to an endpoint."""
+
 
 class Refused(NamedTuple):
     """Why episodes do not form a group."""
@@ -30,8 +33,13 @@ def make_group(episodes: Sequence[Episode], limits: EnvSection, longest: int) ->
     groups = list(build_groups(episodes))
     if len(groups) != 1:
         return Refused("the policy changed in between")
+    return fitting(groups[0], limits, longest)
+
+
+def fitting(group: ScoredGroup, limits: EnvSection, longest: int) -> ScoredGroup | Refused:
+    """The group with one sequence per member, or why the server does not get it."""
     # The server buffers groups of another size and merges them with other environments' groups.
-    group = one_sequence_each(groups[0])
+    group = one_sequence_each(group)
     if max(map(len, group.token_ids)) > longest:
         return Refused(f"longer than {longest} tokens")
     if limits.drop_equal_scores and limits.group_size > 1 and not any(group.advantages):
@@ -41,6 +49,13 @@ def make_group(episodes: Sequence[Episode], limits: EnvSection, longest: int) ->
 
 def scored_data(group: ScoredGroup, episodes: Sequence[Episode], *, messages: bool) -> ScoredData:
     """The group in the server's format. Lengths were checked by `make_group`."""
+    return posted(group, list(map(_sequence, episodes)), list(map(conversation, episodes)) if messages else None)
+
+
+def posted(
+    group: ScoredGroup, overrides: Sequence[dict[str, Any]], messages: Sequence[Conversation] | None
+) -> ScoredData:
+    """The group in the server's format, with what is told of each sequence."""
     return ScoredData(
         tokens=group.token_ids,
         masks=tuple(
@@ -52,17 +67,19 @@ def scored_data(group: ScoredGroup, episodes: Sequence[Episode], *, messages: bo
             tuple(MASKED_LOGPROB if logprob is None else logprob for logprob in logprobs_T)
             for logprobs_T in group.logprobs
         ),
-        overrides=tuple(map(_sequence, episodes)),
+        overrides=tuple(overrides),
         group_overrides={
+            "kind": group.kind,
             "suite": group.suite,
             "task": group.task_id,
             "split": group.split,
             "world": group.world,
             "policy": group.policy,
             "snapshot": group.snapshot,
+            "knowledge": group.knowledge,
             "config_digest": group.config_digest,
         },
-        messages=tuple(map(_conversation, episodes)) if messages else None,
+        messages=None if messages is None else tuple(messages),
     )
 
 
@@ -76,7 +93,7 @@ def _sequence(episode: Episode) -> dict[str, Any]:
     }
 
 
-def _conversation(episode: Episode) -> tuple[dict[str, Any], ...]:
+def conversation(episode: Episode) -> Conversation:
     """The turns as the model saw them."""
     trajectory = episode.trajectory
     return tuple(wire(trajectory.messages, trajectory.tool_format)) if trajectory else ()

@@ -1,14 +1,15 @@
 """Writes the groups of `serve` to files, without a server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
 
 from hermes_lab.envs.atropos.html import write_page
-from hermes_lab.envs.atropos.source import GroupSource, Item, Made
+from hermes_lab.envs.atropos.source import Made, Source
 from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.groups import write_groups
 from hermes_lab.errors import HermesLabError
@@ -18,28 +19,33 @@ Say = Callable[[str], None]
 
 
 async def process(
-    source: GroupSource, tally: Tally, *, count: int, out: Path, scored: bool, page: Path | None, say: Say
+    source: Source, tally: Tally, *, count: int, out: Path, scored: bool, page: Path | None, say: Say
 ) -> None:
     """Rolls out the groups of `count` tasks and, at the end, writes those that a server would receive, in order.
 
     `out` gets one JSON object per posted group, or `ScoredGroup`s with `scored`; `page` gets the conversations as HTML.
     If interrupted, only the episodes are kept, from which groups can be exported.
     """
-    made: dict[int, Made] = {}
+    in_order = await roll_out(source, tally, count, say)
+    write_made(in_order, out, scored=scored, page=page)
+
+
+async def roll_out(source: Source, tally: Tally, count: int, say: Say) -> list[Made]:
+    """The groups of `count` items of the source, in order, without those that are refused."""
+    made: dict[int, list[Made]] = {}
     limiter = anyio.CapacityLimiter(source.at_once)
 
     failures: list[HermesLabError] = []
 
-    async def make(number: int, item: Item) -> None:
+    async def make(number: int, item: Any) -> None:
         async with limiter:
             try:
-                group = await source.make(item)
+                groups = await source.make_all(item)
             except HermesLabError as error:
                 failures.append(error)
                 return work.cancel_scope.cancel()
-        if group:
-            made[number] = group
-            tally.sent([group.group])
+        made[number] = groups
+        tally.sent([each.group for each in groups])
         return say(str(tally))
 
     async with anyio.create_task_group() as work:
@@ -47,10 +53,14 @@ async def process(
             work.start_soon(make, number, item)
     if failures:
         raise failures[0]  # and not in an ExceptionGroup
-    in_order = [made[number] for number in sorted(made)]
+    return [group for number in sorted(made) for group in made[number]]
+
+
+def write_made(made: Sequence[Made], out: Path, *, scored: bool, page: Path | None) -> None:
+    """Writes groups as `process` does."""
     if scored:
-        write_groups([group.group for group in in_order], out)
+        write_groups([group.group for group in made], out)
     else:
-        write_atomic(out, b"".join(msgspec.json.encode(group.data) + b"\n" for group in in_order))
+        write_atomic(out, b"".join(msgspec.json.encode(group.data) + b"\n" for group in made))
     if page:
-        write_page(page, out.name, [group.data for group in in_order])
+        write_page(page, out.name, [group.data for group in made])

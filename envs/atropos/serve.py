@@ -1,6 +1,7 @@
 """Feeds a trajectory server at its trainer's pace."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -8,7 +9,7 @@ from anyio.abc import TaskGroup
 from hermes_lab.envs.atropos.client import AtroposClient, LostAnswer, NotSent, UnknownEnvironment
 from hermes_lab.envs.atropos.config import EnvSection
 from hermes_lab.envs.atropos.messages import Info, RegisterEnv, Status
-from hermes_lab.envs.atropos.source import GroupSource, Item, Made
+from hermes_lab.envs.atropos.source import Made, Source
 from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.errors import ConfigError, HermesLabError
 
@@ -21,13 +22,13 @@ LOOK = 0.5
 class Feeder:
     """Keeps the queue of one environment full, up to `max_batches_offpolicy`."""
 
-    def __init__(self, client: AtroposClient, source: GroupSource, env: EnvSection, tally: Tally, say: Say) -> None:
+    def __init__(self, client: AtroposClient, source: Source, env: EnvSection, tally: Tally, say: Say) -> None:
         self._client = client
         self._source = source
         self._env = env
         self._tally = tally
         self._say = say
-        self._items: Iterator[Item] = source.items()
+        self._items: Iterator[Any] = source.items()
         self._running = 0
         self._ready: list[Made] = []
         self._finished = anyio.Event()
@@ -98,11 +99,9 @@ class Feeder:
                 await self._finished.wait()
             self._finished = anyio.Event()
 
-    async def _make(self, item: Item) -> None:
+    async def _make(self, item: Any) -> None:
         try:
-            made = await self._source.make(item)
-            if made:
-                self._ready.append(made)
+            self._ready += await self._source.make_all(item)
         except HermesLabError as error:
             self._failure = error
         self._running -= 1

@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from hermes_lab.envs.atropos.config import EnvConfig
 from hermes_lab.envs.atropos.groups import Refused, make_group, scored_data
+from hermes_lab.envs.atropos.kinds import Kinds, kind_of
 from hermes_lab.envs.atropos.messages import ScoredData
 from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.rollouts import Rollouts
@@ -23,10 +24,11 @@ class NothingWorks(HermesLabError):
 
 
 class Item(NamedTuple):
-    """A task and the epoch of the suite; the pair is unique."""
+    """A task, the epoch of the suite, and the task's kind; task and epoch are unique."""
 
     task: Task
     epoch: int
+    kind: str
 
 
 class Made(NamedTuple):
@@ -34,6 +36,26 @@ class Made(NamedTuple):
 
     group: ScoredGroup
     data: ScoredData
+
+
+class Source(Protocol):
+    """An endless source of groups of `size` sequences, none longer than `longest` tokens."""
+
+    size: int
+    longest: int
+
+    @property
+    def at_once(self) -> int:
+        """Items in progress that keep `run.concurrency` rollouts busy."""
+        ...
+
+    def items(self) -> Iterator[Any]:
+        """What to make groups of."""
+        ...
+
+    async def make_all(self, item: Any) -> list[Made]:
+        """All groups of an item that are not refused. Raises `NothingWorks`."""
+        ...
 
 
 class GroupSource:
@@ -46,6 +68,7 @@ class GroupSource:
         self._rollouts = rollouts
         self._tally = tally
         self._keep = keep
+        self._kinds = Kinds(config.env, config.reward)
         self._without = 0
 
     @property
@@ -54,11 +77,27 @@ class GroupSource:
         return max(1, -(-self._config.run.concurrency // self.size))
 
     def items(self) -> Iterator[Item]:
-        """Endless: `suite.count` tasks of `suite.split`, then new ones, or the same ones if the suite is finite."""
-        suite = self._config.suite
+        """Endless: `suite.count` tasks of `suite.split`, then new ones of the next world, or the same ones if the suite
+        is finite.
+
+        Tasks of kinds outside of `env.min_success` to `env.max_success` are left out, but not all of a pass.
+        """
         for epoch in count():
-            for task in self._rollouts.tasks(split=suite.split, count=suite.count, seed=suite.seed + epoch):
-                yield Item(task, epoch)
+            begun = False
+            for item in self._pass(epoch):
+                if self._kinds.wanted(item.kind):
+                    begun = True
+                    yield item
+                else:
+                    self._tally.left_out[item.kind] += 1
+            if not begun:
+                yield from self._pass(epoch)
+
+    def _pass(self, epoch: int) -> Iterator[Item]:
+        suite = self._config.suite
+        seed, world = suite.seed + epoch, suite.world + epoch
+        for task in self._rollouts.tasks(split=suite.split, count=suite.count, seed=seed, world=world):
+            yield Item(task, epoch, kind_of(task, self._rollouts.knowledge.of(task)))
 
     async def make(self, item: Item) -> Made | None:
         """The group of a task, or None if it was refused (and counted). Raises `NothingWorks`."""
@@ -66,11 +105,17 @@ class GroupSource:
         self._without = 0 if episodes else self._without + 1
         if self._without >= GIVE_UP:
             raise NothingWorks(f"every rollout of the last {GIVE_UP} groups errored: {self._tally.last_error}")
+        self._kinds.saw(item.kind, episodes)
         group = make_group(episodes, self._config.env, self.longest)
         if isinstance(group, Refused):
             self._tally.refused[group.reason] += 1
             return None
         return Made(group, scored_data(group, episodes, messages=self._config.env.messages))
+
+    async def make_all(self, item: Item) -> list[Made]:
+        """All groups of an item that are not refused."""
+        made = await self.make(item)
+        return [made] if made else []
 
     async def _whole_group(self, item: Item) -> list[Episode]:
         """`size` rollouts, with replacements for errored ones."""

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hermes_lab.envs.learning.worth import ReviewValue, mean_value
 from hermes_lab.types import Episode, ScoredGroup
 
 
@@ -18,6 +19,10 @@ class Tally:
     """Errored rollouts; replaced as far as `refills` allows."""
     last_error: str = ""
     refused: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Tasks that were not played, by kind (`hermes_lab.envs.atropos.kinds`)."""
+    reviews: list[ReviewValue] = field(default_factory=list)
+    """The values of all reviews of learning episodes."""
 
     def saw(self, episodes: Iterable[Episode]) -> None:
         """Counts errored rollouts."""
@@ -36,8 +41,13 @@ class Tally:
         text = f"{self.groups} groups ({self.sequences} sequences) sent"
         if self.sequences:
             text += f", mean reward {self.rewards / self.sequences:.2f}"
+        if self.reviews:
+            text += f", {mean_value(self.reviews).sentence()}"
         if self.refused:
             text += ", refused: " + ", ".join(f"{reason} {count}" for reason, count in self.refused.most_common())
+        if self.left_out:
+            kinds = ", ".join(f"{kind} ({count})" for kind, count in self.left_out.most_common())
+            text += f", tasks left out as too hard or too easy now: {kinds}"
         if self.errored:
             text += f", {self.errored} rollouts errored ({self.last_error[:120]})"
         return text

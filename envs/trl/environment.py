@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.envs.stepwise import LoopThread, SteppedRollout
 from hermes_lab.envs.trl.rollout import suite_tasks
 from hermes_lab.errors import ConfigError, HermesLabError
@@ -43,7 +44,7 @@ def make_environment(config: RunConfig, *, library: Library | None = None) -> ty
         "_config": config,
         "_suite": suite,
         "_tasks": suite_tasks(config),
-        "_library": library or Library(),
+        "_knowledge": TaskKnowledge(config, suite, library),
         "_loop": LoopThread(),
     }
     tools = {schema["name"]: _method(schema) for schema in schemas}
@@ -56,11 +57,12 @@ def environment_rows(config: RunConfig, *, library: Library | None = None) -> li
     check_own_loop(config, "an environment with single steps")
     agent = config.agent.model_copy(update={"tool_format": "native"})
     config = config.model_copy(update={"agent": agent})
-    suite, loop = load_suite(config.suite, config.sandbox), LoopThread()
+    suite = load_suite(config.suite, config.sandbox)
+    knowledge, loop = TaskKnowledge(config, suite, library), LoopThread()
 
     async def system_prompt(task: Task) -> str:
         """The system prompt of a rollout, which is closed before its first turn."""
-        rollout = await SteppedRollout.begin(config, suite, task, library or Library())
+        rollout = await SteppedRollout.begin(config, suite, task, knowledge.of(task))
         try:
             turn = await rollout.turn()
         finally:
@@ -86,7 +88,7 @@ class _Environment:
     _config: RunConfig
     _suite: Any
     _tasks: dict[str, Any]
-    _library: Library
+    _knowledge: TaskKnowledge
     _loop: LoopThread
 
     def __init__(self) -> None:
@@ -103,7 +105,8 @@ class _Environment:
             self._loop.call(self._rollout.aclose())
         self._episode = None
         task = self._tasks[task_id]
-        self._rollout = self._loop.call(SteppedRollout.begin(self._config, self._suite, task, self._library))
+        knowledge = self._knowledge.of(task)
+        self._rollout = self._loop.call(SteppedRollout.begin(self._config, self._suite, task, knowledge))
         turn = self._loop.call(self._rollout.turn())
         if isinstance(turn, Episode):
             self._episode = turn

@@ -6,25 +6,26 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.envs.rollouts import open_rollouts
+from hermes_lab.envs.knowledge import TaskKnowledge
+from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.envs.stepwise import LoopThread
 from hermes_lab.envs.trl.columns import split
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.weights import Say, silent
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
-from hermes_lab.types import Episode, Task
+from hermes_lab.types import Episode, Task, TokenBranch
 
 _FOLDER = "policy"
 """Adapters are served as `policy-<first 12 digits of the digest>`."""
 
 
-def _ignore(_: Episode) -> None:
+def ignore(_: Episode) -> None:
     """Discards episodes."""
 
 
@@ -33,14 +34,21 @@ def make_rollout_func(
     adapters: Path,
     *,
     library: Library | None = None,
-    seen: Callable[[Episode], None] = _ignore,
+    seen: Callable[[Episode], None] = ignore,
     say: Say = silent,
 ) -> "RolloutFunc":
     """A `rollout_func` over the tasks of `config.suite`, on the vLLM at `config.model.base_url`.
 
     `adapters` is a folder with the same path on the server. `seen` is called for every episode. Raises `ConfigError`
-    unless the configuration names a running server.
+    unless the configuration names a running server, and for a `library` besides `env.knowledge`.
     """
+    TaskKnowledge(config, load_suite(config.suite, config.sandbox), library)
+    check_server(config)
+    return RolloutFunc(config, adapters, library, seen, say)
+
+
+def check_server(config: RunConfig) -> None:
+    """Raises `ConfigError` unless the configuration names a running server of the base model."""
     if config.model.provider != "openai":
         raise ConfigError(
             f"model.provider: {config.model.provider} does not persist between trainer steps; start a vLLM "
@@ -48,7 +56,6 @@ def make_rollout_func(
         )
     if config.model.adapter:
         raise ConfigError("model.adapter: must be empty, since the trainer's weights are served")
-    return RolloutFunc(config, adapters, library or Library(), seen, say)
 
 
 def suite_tasks(config: RunConfig) -> dict[str, Task]:
@@ -61,13 +68,25 @@ def suite_tasks(config: RunConfig) -> dict[str, Task]:
 def prompt_rows(config: RunConfig) -> list[dict[str, Any]]:
     """One row per task, for `datasets.Dataset.from_list`. A `rollout_func` only gets prompts, so the prompt's message
     has the task id."""
-    tasks = suite_tasks(config).values()
-    return [{"prompt": [{"role": "user", "content": task.prompt, "task_id": task.id}]} for task in tasks]
+    return list(map(prompt_row, suite_tasks(config).values()))
+
+
+def prompt_row(task: Task) -> dict[str, Any]:
+    """The row of one task."""
+    return {"prompt": [{"role": "user", "content": task.prompt, "task_id": task.id}]}
 
 
 def episode_reward(reward: Sequence[float | None], **_: Any) -> list[float | None]:
     """For `reward_funcs`: the rewards of the rollouts. TRL excludes None from its group."""
     return list(reward)
+
+
+class Sampled(NamedTuple):
+    """One completion for TRL. `problem` says why its tokens are masked, or is ""."""
+
+    branch: TokenBranch | None
+    reward: float | None
+    problem: str = ""
 
 
 class RolloutFunc:
@@ -79,11 +98,11 @@ class RolloutFunc:
     """
 
     def __init__(
-        self, config: RunConfig, adapters: Path, library: Library, seen: Callable[[Episode], None], say: Say
+        self, config: RunConfig, adapters: Path, library: Library | None, seen: Callable[[Episode], None], say: Say
     ) -> None:
         model = config.model.model_copy(update={"token_ids": True})
         self._config = config.model_copy(update={"model": model})
-        self._tasks = suite_tasks(config)
+        self._tasks = self._draw(config)
         self._adapters = adapters
         self._library = library
         self._seen = seen
@@ -101,10 +120,8 @@ class RolloutFunc:
         policy = self._served
         if policy is None or step != self._step:
             policy = _save(trainer.model, self._adapters)
-        episodes = self._loop.call(self._collect(tasks, policy, step))
-        for episode in episodes:
-            self._seen(episode)
-        return self._columns(episodes, trainer.processing_class.eos_token_id)
+        sampled = self._loop.call(self._collect(tasks, policy, step))
+        return self._columns(sampled, trainer.processing_class.eos_token_id)
 
     def close(self) -> None:
         """Unloads the last adapter. The object cannot be used afterwards."""
@@ -121,23 +138,40 @@ class RolloutFunc:
             )
         return self._tasks[task_id]
 
-    async def _collect(self, tasks: Sequence[Task], policy: Path, step: int) -> list[Episode]:
-        """One episode per entry of `tasks`, in order; equal tasks form one group."""
+    def _draw(self, config: RunConfig) -> dict[str, Task]:
+        return suite_tasks(config)
+
+    async def _collect(self, tasks: Sequence[Task], policy: Path, step: int) -> list[Sampled]:
+        """One completion per entry of `tasks`, in order; equal tasks form one group."""
         config = self._config
         config = config.model_copy(update={"model": config.model.model_copy(update={"adapter": str(policy)})})
-        groups: dict[str, list[Episode]] = {}
+        rolled: dict[str, Any] = {}
         async with open_rollouts(config, log=Path("unused"), say=self._say, library=self._library) as rollouts:
             before, self._served, self._step = self._served, policy, step
             if before is not None and before != policy:
                 await self._retire(before)
 
             async def roll_out(task: Task, size: int) -> None:
-                groups[task.id] = list(await rollouts.group(task, size, round_=step))
+                rolled[task.id] = await self._group(rollouts, task, size, step)
 
+            sizes = Counter(task.id for task in tasks)
             async with anyio.create_task_group() as group:
-                for task_id, size in Counter(task.id for task in tasks).items():
+                for task_id, size in sizes.items():
                     group.start_soon(roll_out, self._tasks[task_id], size)
+        # After the group, which would wrap errors.
+        groups = {task_id: self._completions(rolled[task_id], size) for task_id, size in sizes.items()}
         return [groups[task.id].pop(0) for task in tasks]
+
+    async def _group(self, rollouts: Rollouts, task: Task, size: int, step: int) -> Any:
+        """Makes the rollouts of one task, for `_completions`."""
+        return await rollouts.group(task, size, round_=step)
+
+    def _completions(self, rolled: Any, size: int) -> list[Sampled]:
+        """The `size` completions of one task."""
+        del size
+        for episode in rolled:
+            self._seen(episode)
+        return list(map(_sampled, rolled))
 
     async def _retire(self, folder: Path) -> None:
         from hermes_lab.models.adapters import identify, unload_adapter
@@ -150,25 +184,24 @@ class RolloutFunc:
                 await unload_adapter(endpoint, identify(folder)[1].name)
         shutil.rmtree(folder.parent)
 
-    def _columns(self, episodes: Sequence[Episode], filler: int) -> dict[str, list[Any]]:
-        left_out = [_why_untrained(episode) for episode in episodes]
+    def _columns(self, sampled: Sequence[Sampled], filler: int) -> dict[str, list[Any]]:
+        left_out = [each.problem for each in sampled]
         if all(left_out):
-            raise HermesLabError(f"none of {len(episodes)} rollouts can be trained on; the first: {left_out[0]}")
+            raise HermesLabError(f"none of {len(sampled)} rollouts can be trained on; the first: {left_out[0]}")
         for reason, count in Counter(filter(None, left_out)).items():
-            self._say(f"{count} of {len(episodes)} rollouts masked: {reason}")
-        columns = split(
-            ((filler, filler), (0, 1), (None, None)) if reason else _only_branch(episode)
-            for episode, reason in zip(episodes, left_out, strict=True)
-        )
+            self._say(f"{count} of {len(sampled)} rollouts masked: {reason}")
+        nothing = TokenBranch((filler, filler), (0, 1), (0.0, 0.0))
+        branches = [each.branch or nothing for each in sampled]
+        columns = split((branch.token_ids, branch.mask, branch.logprobs) for branch in branches)
         masks = [[0] if reason else mask for mask, reason in zip(columns.env_mask, left_out, strict=True)]
-        rewards = [episode.reward.value if episode.reward else None for episode in episodes]
-        return {**columns._replace(env_mask=masks)._asdict(), "reward": rewards}
+        return {**columns._replace(env_mask=masks)._asdict(), "reward": [each.reward for each in sampled]}
 
 
-def _only_branch(episode: Episode) -> tuple[Sequence[int], Sequence[int], Sequence[float]]:
-    assert episode.trajectory is not None
-    (branch,) = episode.trajectory.branches
-    return branch.token_ids, branch.mask, branch.logprobs
+def _sampled(episode: Episode) -> Sampled:
+    reward = episode.reward.value if episode.reward else None
+    problem = _why_untrained(episode)
+    branch = None if problem or not episode.trajectory else episode.trajectory.branches[0]
+    return Sampled(branch, reward, problem)
 
 
 def _why_untrained(episode: Episode) -> str:

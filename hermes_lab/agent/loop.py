@@ -246,10 +246,10 @@ class Agent:
             last = max((n for n, message in enumerate(self.messages) if message.role == "assistant"), default=-1)
             skills.take_back(result for message in self.messages[last + 1 :] for result in message.results)
 
-    def fork(self, toolbox: Toolbox, *, max_iterations: int) -> "Agent":
-        """A new agent that continues a copy of this conversation under its own budget."""
+    def fork(self, toolbox: Toolbox, *, max_iterations: int, model: ModelClient | None = None) -> "Agent":
+        """A new agent that continues a copy of this conversation under its own budget, with `model` or the same one."""
         config = self._config.model_copy(update={"max_iterations": max_iterations})
-        fork = Agent(self._model, toolbox, config, self.messages, self._price, summariser=self._summariser)
+        fork = Agent(model or self._model, toolbox, config, self.messages, self._price, summariser=self._summariser)
         fork.context.compressions += self.context.compressions
         return fork
 

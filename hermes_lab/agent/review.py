@@ -9,6 +9,7 @@ from hermes_lab.agent.loop import Agent
 from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.errors import InfraError, ToolError
 from hermes_lab.memory.notes import NotesEdit
+from hermes_lab.protocols import ModelClient
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.learning.review_policy import review_gate
 from hermes_lab.skills.learning.write_policy import objection
@@ -47,8 +48,14 @@ def tool_iterations(messages: Sequence[Message]) -> int:
     return sum(bool(message.tool_calls) for message in messages)
 
 
-async def review(agent: Agent, toolbox: Toolbox, verdicts: Sequence[Verdict], config: SkillsConfig) -> Review:
-    """Reviews the work in a fork of `agent`'s conversation, with its own budget.
+async def review(
+    agent: Agent,
+    toolbox: Toolbox,
+    verdicts: Sequence[Verdict],
+    config: SkillsConfig,
+    reviewer: ModelClient | None = None,
+) -> Review:
+    """Reviews the work in a fork of `agent`'s conversation, with its own budget, by `reviewer` or the agent's model.
 
     The prompt and tool schemas stay the same, so the server's prefix cache applies. Writes go to forks of the episode's
     skill and note sessions, to keep them apart. Only cancellation propagates: any other failure becomes the review's
@@ -56,7 +63,7 @@ async def review(agent: Agent, toolbox: Toolbox, verdicts: Sequence[Verdict], co
     """
     started = time.monotonic()
     context = _review_context(toolbox.context, config)
-    fork = agent.fork(toolbox.allow(REVIEW_TOOLS, context), max_iterations=config.review_iterations)
+    fork = agent.fork(toolbox.allow(REVIEW_TOOLS, context), max_iterations=config.review_iterations, model=reviewer)
     agent.activity.messages = fork.messages
     agent.activity.wait_for("review")
     stop: StopReason = "failed"

@@ -63,6 +63,8 @@ class DisplayConfig(Section):
 
     skin: Skin = "default"
     """`mono`: no colours."""
+    prompt: str = "> "
+    """What stands before the line that you type."""
     verbose: Verbosity = "all"
     """Which tool calls are shown at the start of a chat (`/verbose` changes it). `off`: none. `new`: a call where the
     tool differs from the one before. `all`: every call, and why it failed. `verbose`: calls and results in full."""

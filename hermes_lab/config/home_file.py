@@ -31,7 +31,7 @@ _MEANT: dict[_At, _At] = {
     ("toolsets", "disabled"): ("agent", "disabled_tools"),
 }
 """Other places where a field may stand in the file, and the field."""
-OF_BATCHES = ("judge", "suite", "reward", "run", "learning", "budget", "tracking")
+OF_BATCHES = ("judge", "suite", "reward", "env", "run", "learning", "budget", "tracking")
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 

@@ -380,14 +380,21 @@ class RewardConfig(Section):
     """Weight of the verifier's score of the first submission, in [0, 1]."""
     accepted: float = 0.0
     """Weight of whether the last submission was accepted (0 or 1)."""
+    recovered: float = 0.0
+    """Weight of `discount` to the power of k - 1, where k is the first submission that was accepted; 0 if none was."""
     answered: float = 0.0
     """Weight of whether the work ended with an answer, right or wrong (0 or 1)."""
     tool_calls: float = 0.0
     """Weight of each tool call. Published recipes use 0.1, which is earned without solving anything; a negative weight
     penalises calls."""
+    discount: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """`recovered` only: the factor for every rejection before the work is accepted. It is below 1, so that failing
+    first on purpose never pays."""
 
     @model_validator(mode="after")
     def _of_something(self) -> "RewardConfig":
+        if not self.recovered and self.discount != type(self).model_fields["discount"].default:
+            raise ValueError("`discount` has no effect without `recovered`; set reward.recovered too")
         if not any(self.weights.values()):
             raise ValueError("every weight is 0; set at least one")
         return self
@@ -395,7 +402,19 @@ class RewardConfig(Section):
     @property
     def weights(self) -> dict[str, float]:
         """The terms with a non-zero weight."""
-        return {term: weight for term, weight in self.model_dump().items() if weight}
+        return {term: weight for term, weight in self.model_dump(exclude={"discount"}).items() if weight}
+
+
+Mode = Literal["none", "oracle", "lane", "mixed"]
+
+
+class EnvironmentConfig(Section):
+    """The skills that rollouts for training start with; `run` and `experiment` have `learning.arms` instead."""
+
+    knowledge: Mode = "none"
+    """The skills of a task's rollouts, the same for all rollouts of its group. `none`: `skills.library`. `oracle`: the
+    hidden rules of the world. `lane`: what a lane knows after 0 to 11 earlier tasks of the world, namely the rules that
+    these met. `mixed`: by task, no skill, `oracle`, `lane`, or `lane` among skills of other worlds, in equal parts."""
 
 
 class RayConfig(Section):
@@ -628,6 +647,8 @@ class RunConfig(Section):
     """The tasks."""
     reward: RewardConfig = RewardConfig()
     """The reward for training."""
+    env: EnvironmentConfig = EnvironmentConfig()
+    """The environment for training."""
     run: RunSection = RunSection()
     """Execution."""
     learning: LearningConfig = LearningConfig()
@@ -667,6 +688,15 @@ class RunConfig(Section):
                 raise ValueError(f"{name}.sampling.max_tokens: the Anthropic Messages API needs a number, not null")
         return self
 
+    @model_validator(mode="after")
+    def _one_source_of_skills(self) -> "RunConfig":
+        if self.env.knowledge != "none" and self.skills.library:
+            raise ValueError(
+                f"env.knowledge: `{self.env.knowledge}` decides which skills a rollout has; remove skills.library, or "
+                "set env.knowledge=none"
+            )
+        return self
+
     @field_validator("auxiliary")
     @classmethod
     def _is_not_started(cls, auxiliary: ModelConfig | None) -> ModelConfig | None:
@@ -683,7 +713,9 @@ def config_digest(config: RunConfig) -> str:
     """
     rows = decisive(config.model_dump(mode="json", exclude={"reward"}))
     if config.reward != RewardConfig():
-        rows["reward"] = config.reward.weights
+        rows["reward"] = config.reward.weights | (
+            {"discount": config.reward.discount} if config.reward.recovered else {}
+        )
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
@@ -697,6 +729,7 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
     "agent": {"max_repeats": None, "program": "", "review": "auto", "settings": {}, "carry_state": False},
     "learning": {"stop": {"when": "never"}},
     "skills": {"inline_shell": "isolated", "proposals": False},
+    "env": {"knowledge": "none"},
     "sandbox": {
         "workspace": "",
         "volumes": [],
@@ -716,6 +749,8 @@ def decisive(content: dict[str, Any]) -> dict[str, Any]:
     trackers, and the assumptions of the power calculation.
     """
     rows = {name: value for name, value in content.items() if name not in _ASIDE}
+    if env := _as_before("env", rows.pop("env", {})):
+        rows["env"] = env
     if servers := rows.pop("mcp", {}).get("servers"):
         rows["mcp"] = {name: _without(server, *_OF_A_SERVER) for name, server in servers.items()}
     if judge := content.get("judge"):

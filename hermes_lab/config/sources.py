@@ -19,6 +19,7 @@ from hermes_lab.config.paths import RULE, Origin, PathField, PathResolver, Probl
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.section import Section
 from hermes_lab.config.yaml_files import Document, NotYaml, Plain, read_yaml, unquoted
+from hermes_lab.configs import find_config
 from hermes_lab.errors import ConfigError
 
 S = TypeVar("S", bound=Section)
@@ -113,7 +114,8 @@ class Merged:
         if override := _OVERRIDE.fullmatch(source):
             self._add_override(override["key"], override["value"])
         else:
-            self.add_document(Path(source), read_file(Path(source)))
+            path = find_config(Path(source))
+            self.add_document(path, read_file(path))
 
     def resolve_paths(self) -> None:
         """Makes all paths relative to the working directory. `paths` collects those that do not exist."""

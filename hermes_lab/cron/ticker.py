@@ -98,6 +98,8 @@ class Ticker:
         self._delivering: set[int] = set()
         self.working = 0
         """How many jobs it runs now."""
+        self.paused = False
+        """Whether no job is begun, because the process is about to restart."""
 
     async def run(self) -> None:
         """Runs jobs until it is cancelled, which interrupts the jobs under way."""
@@ -136,6 +138,9 @@ class Ticker:
             self.working -= 1
 
     async def _step(self, group: anyio.abc.TaskGroup, late: timedelta) -> int:
+        if self.paused:
+            self._next = self._clock.now() + timedelta(seconds=BEAT_SECONDS)
+            return 0
         now = self._clock.now()
         interrupted, claims = await self._thread(self._look, now, late)
         for run in interrupted:

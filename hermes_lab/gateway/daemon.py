@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -26,18 +27,18 @@ from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.gateway.access import CODE_MINUTES, Access
 from hermes_lab.gateway.outbox import Outbox
 from hermes_lab.gateway.platform import CLIENT, Connection, Inbound, Judged, Platform, PlatformError, Refused, TryLater
+from hermes_lab.gateway.restart import HEARTBEAT_SECONDS, STATUS, asked
 from hermes_lab.gateway.session import SessionWorker, Shared
 from hermes_lab.gateway.split import split
 from hermes_lab.gateway.store import GatewayStore, Ids, Piece, Row
 from hermes_lab.records import write_atomic
 from hermes_lab.sessions import SessionKey, SessionStore
 
-STATUS = "gateway.json"
-HEARTBEAT_SECONDS = 2.0
 _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 300.0
 _REFUSED_SECONDS = 300.0
 _FORGET_SECONDS = 3600.0
 _TICK_AGAIN_SECONDS = 60.0
+_DRAIN_SECONDS, _DRAIN_LOOK_SECONDS = 600.0, 0.2
 _log = logging.getLogger("hermes_lab.gateway")
 
 
@@ -56,10 +57,13 @@ class Gateway:
         self._access = Access(self._store, _listed(config))
         self._workers: dict[str, SessionWorker] = {}
         self._states: dict[str, dict[str, Any]] = {name: {"state": "connecting"} for name in self._platforms}
-        self._started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._group: anyio.abc.TaskGroup | None = None
         self._ticker = Ticker(home, JobRunner(home, sources, _log.info), say=_log.info, deliver=self._deliver)
         self._cron: dict[str, Any] = {"state": "up", "why": ""}
+        self.restarting = False
+        """Whether `run` returned to be started again, as `hermes-lab gateway restart` asks for."""
+        self._draining = False
         self._shared = Shared(
             config=config,
             home=home,
@@ -73,10 +77,12 @@ class Gateway:
             post=self.post,
             home_chat=_home_chat(config, self._platforms),
             hints=lambda name: self._platforms[name].hint if name in self._platforms else "",
+            draining=lambda: self._draining,
         )
 
     async def run(self) -> None:
-        """Runs until it is cancelled."""
+        """Runs until it is cancelled, or asked to restart: then it begins nothing new, and returns once the turns and
+        jobs under way have ended. What waits stays in the inbox."""
         try:
             async with anyio.create_task_group() as self._group:
                 for row in await self._store.call(self._store.waiting):
@@ -85,9 +91,28 @@ class Gateway:
                     self._group.start_soon(self._keep_connected, name)
                 self._group.start_soon(self._tick)
                 self._group.start_soon(self._beat)
+                self._group.start_soon(self._drain)
         finally:
             with anyio.CancelScope(shield=True), suppress(OSError, HermesLabError):
                 await anyio.to_thread.run_sync(self._write_status, True)
+
+    async def _drain(self) -> None:
+        await asked(self._home)
+        self._draining = self._ticker.paused = True
+        _log.info("restarting once %d turns and %d jobs have ended", self._working, self._ticker.working)
+        with anyio.move_on_after(_DRAIN_SECONDS) as scope:
+            while any(worker.is_busy for worker in list(self._workers.values())) or self._ticker.working:  # noqa: ASYNC110  # several parts say so
+                await anyio.sleep(_DRAIN_LOOK_SECONDS)
+        if scope.cancelled_caught:
+            _log.warning("restarting now; %d turns and %d jobs are interrupted", self._working, self._ticker.working)
+        self.restarting = True
+        assert self._group is not None
+        self._group.cancel_scope.cancel()
+
+    @property
+    def _working(self) -> int:
+        """The turns under way."""
+        return sum(worker.working_seconds is not None for worker in list(self._workers.values()))
 
     async def accept(self, platform: str, event: Inbound | Judged) -> None:
         """Takes an event of a platform; when it returns, the event is on the disk."""
@@ -172,6 +197,8 @@ class Gateway:
 
     def _route(self, row: Row) -> None:
         assert self._group is not None
+        if self._draining and row.key not in self._workers:
+            return  # it waits in the inbox
         if (worker := self._workers.get(row.key)) is None:
             worker = self._workers[row.key] = SessionWorker(self._shared, row.place)
             self._make_room()
@@ -257,13 +284,15 @@ class Gateway:
         status = {
             "pid": os.getpid(),
             "version": version("hermes-lab"),
+            "installation": sys.prefix,
+            "draining": self._draining,
             "started": self._started,
             "heartbeat": time.time(),
             "ended": ended,
             "platforms": self._states,
             "cron": self._cron,
             "chats": len(self._workers),
-            "working": sum(worker.working_seconds is not None for worker in list(self._workers.values())),
+            "working": self._working,
             **self._store.counts(),
         }
         write_atomic(self._home / STATUS, json.dumps(status, indent=1).encode())

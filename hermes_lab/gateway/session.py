@@ -60,6 +60,8 @@ class Shared:
     post: Callable[[str, SessionKey, str], Awaitable[None]]
     """Sends a message, by a name of its own, to any chat."""
     home_chat: SessionKey | None
+    draining: Callable[[], bool]
+    """Whether no new turn may begin, because the gateway is about to restart."""
 
 
 class SessionWorker:
@@ -121,6 +123,11 @@ class SessionWorker:
     def is_idle(self) -> bool:
         """Whether nothing waits for it."""
         return not (self._arrived or self._reading or self._waiting or self._row)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a message is being worked on, or its answer is being stored."""
+        return self._row is not None or self._reading is not None
 
     @property
     def working_seconds(self) -> float | None:
@@ -233,7 +240,7 @@ class SessionWorker:
         self._changed.set()
 
     async def _work(self, chat: LiveChat) -> None:
-        while True:
+        while not self._shared.draining():
             while not self._waiting:
                 self._changed = anyio.Event()
                 if (left := self._idle_seconds(chat)) <= 0 and self.is_idle and not self._telling:
@@ -241,6 +248,8 @@ class SessionWorker:
                 # A background command may end at any time.
                 with anyio.move_on_after(_WATCH_SECONDS if left == math.inf else max(left, _WATCH_SECONDS)):
                     await self._changed.wait()
+                if self._shared.draining():
+                    return
             row, job = self._waiting.popleft()
             self._row = row
             if row.state == "running" and (told := await self._recovered(row, job)) is not None:

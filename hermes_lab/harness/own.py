@@ -37,12 +37,13 @@ _Opening = AbstractAsyncContextManager[EpisodeServers | RecordedServers]
 @dataclass(frozen=True)
 class OwnHarness:
     """Starts the lab's own loop. `web` is for tasks without pages of their own; `auxiliary` writes summaries; `servers`
-    are the run's MCP servers."""
+    are the run's MCP servers; `reviewer` reviews in place of the model that worked."""
 
     config: RunConfig
     web: WebProvider | None = None
     auxiliary: ModelClient | None = None
     servers: Servers | RecordedServers | None = None
+    reviewer: ModelClient | None = None
 
     @cached_property
     def extras(self) -> Extras:
@@ -79,6 +80,7 @@ class OwnWorker:
         config, knowledge, model = harness.config, assignment.knowledge, assignment.model
         by = {"origin": "foreground", "episode": assignment.key, "model": model.identity.name}
         self._config = config
+        self._reviewer = harness.reviewer
         self._assignment = assignment
         self._skills = SkillSession(knowledge.library, **by)  # type: ignore[arg-type]
         self._notes = NotesSession(knowledge.notes, config=config.memory, **by)  # type: ignore[arg-type]
@@ -133,7 +135,7 @@ class OwnWorker:
 
     async def review(self, verdicts: Sequence[Verdict]) -> Review:
         """See `Worker.review`."""
-        done = await review(self._agent, self._toolbox, verdicts, self._config.skills)
+        done = await review(self._agent, self._toolbox, verdicts, self._config.skills, self._reviewer)
         return msgspec.structs.replace(done, writes=with_triggers(done.writes, self._assignment.task))
 
     async def work(self, trajectory: Trajectory) -> Work:

@@ -3,6 +3,9 @@
 It additionally refuses AF_VSOCK sockets (they reach the hypervisor from any network namespace), AF_ALG and other rare
 families, io_uring (it bypasses seccomp filters), and 32-bit system calls (whose `socketcall` cannot be filtered by
 family). As in Docker's profile, kernel keyrings, namespaces, mounts, modules, BPF and performance counters are refused.
+
+A container with sandboxes of its own needs namespaces and mounts: `seccomp_profile(nested=True)` allows these, and the
+kernel lets an ordinary user make mounts only in a user namespace of its own. It is `configs/docker/seccomp.json`.
 """
 
 import functools
@@ -38,6 +41,9 @@ splice stat statfs statx symlink symlinkat sync sync_file_range syncfs sysinfo t
 timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime times tkill
 truncate umask uname unlink unlinkat utime utimensat utimes vfork vmsplice wait4 waitid write writev
 """
+_NESTED = """
+chroot clone mount mount_setattr move_mount open_tree pivot_root setdomainname sethostname setns umount2 unshare
+"""
 _FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
 _PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)  # Linux, its 32-bit and uname 2.6 variants, and the query value
 _NEW_NAMESPACES = 0x7E020000  # all CLONE_NEW* flags of clone
@@ -46,13 +52,15 @@ _ENOSYS = 38  # clone3 hides its flags from a filter; the C library falls back t
 
 
 @functools.cache
-def seccomp_profile() -> str:
-    """The profile as JSON, for `seccomp=` in a container's security options. Calls not listed in it get EPERM."""
+def seccomp_profile(*, nested: bool = False) -> str:
+    """The profile as JSON, for `seccomp=` in a container's security options. Calls not listed in it get EPERM.
+
+    `nested`: for a container that starts sandboxes itself."""
     rules = [
         _allow(_ALLOWED.split()),
         *(_allow(["socket"], _LOW_HALF, family) for family in _FAMILIES),
         *(_allow(["personality"], _LOW_HALF, value) for value in _PERSONALITIES),
-        _allow(["clone"], _NEW_NAMESPACES, 0),
+        _allow(_NESTED.split()) if nested else _allow(["clone"], _NEW_NAMESPACES, 0),
         {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS},
     ]
     machines: list[dict[str, Any]] = [

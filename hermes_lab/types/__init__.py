@@ -20,7 +20,7 @@ from hermes_lab.types.episode import (
     TaskInfo,
     Vote,
 )
-from hermes_lab.types.group import ScoredGroup
+from hermes_lab.types.group import GroupKind, ScoredGroup
 from hermes_lab.types.mcp import ServedTools
 from hermes_lab.types.memory import MemoryUse, MemoryWrite
 from hermes_lab.types.message import Generation, Message, Recorded, ToolCall, ToolResult, Usage
@@ -35,6 +35,7 @@ __all__ = [
     "Episode",
     "EpisodeError",
     "Generation",
+    "GroupKind",
     "Judgement",
     "KeptWorkspace",
     "MemoryUse",

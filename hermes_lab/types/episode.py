@@ -134,7 +134,8 @@ class SkillUse(Struct, frozen=True, omit_defaults=True):
 
     `loaded` includes loads by child agents. `traces` has one entry, by name, for every skill that was loaded or
     eligible, and for listed skills of unknown eligibility, limited to the 20 most similar to the task. A listed skill
-    without an entry was therefore not eligible, unless 20 others are unknown.
+    without an entry was therefore not eligible, unless 20 others are unknown. `knowledge` says what the library knows
+    of the task's hidden rules, where an environment chose it (`env.knowledge`), such as `lane, 0 of 1 rules known`.
     """
 
     snapshot: str = ""
@@ -142,6 +143,7 @@ class SkillUse(Struct, frozen=True, omit_defaults=True):
     loaded: tuple[str, ...] = ()
     writes: tuple[SkillWrite, ...] = ()
     traces: tuple[SkillTrace, ...] = ()
+    knowledge: str = ""
 
 
 class Observation(Struct, frozen=True, omit_defaults=True):
@@ -263,7 +265,9 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
     or held out; held-out tasks run with the same frozen snapshot, are never reviewed, and add nothing to the library.
     `block` is the index, from 0, of the task's world among those that the lane visits. `judgements` are by a model as a
     judge, whose tokens and cost are counted nowhere else; `workspaces` has one entry per submission, with
-    `run.keep_workspaces`. `program` is None for the lab's own loop. `mcp` has the digest of each MCP server's tools.
+    `run.keep_workspaces`. `forks` are further reviews of the same finished conversation as `review`, from
+    which nothing is learned (`hermes_lab.envs.learning`). `program` is None for the lab's own loop. `mcp` has the
+    digest of each MCP server's tools.
     """
 
     reward: Reward | None = None
@@ -282,6 +286,7 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
     rescored: Rescored | None = None
     program: ProgramUse | None = None
     mcp: dict[str, str] = {}
+    forks: tuple[Review, ...] = ()
 
     @property
     def prompt(self) -> str:

@@ -51,6 +51,7 @@ class Screen:
     def __init__(self, history: Path, display: DisplayConfig, *, json: bool = False) -> None:
         self.verbosity: Verbosity = display.verbose
         self._mono = display.skin == "mono"
+        self._sign = display.prompt
         self._json = json
         self._working: tuple[str, float] | None = None
         self._last_tool = ""
@@ -87,7 +88,7 @@ class Screen:
         while True:
             line = await self._session.prompt_async(handle_sigint=False)
             self._leaving = False
-            prompt = "? " if self._answer else "> "
+            prompt = "? " if self._answer else self._sign
             self._print(Text(prompt + printable(line, keep="\n\t"), style="bold"))
             if self._answer and not self._answer.done():
                 self._answer.set_result(line.strip())
@@ -240,7 +241,7 @@ class Screen:
             seconds = time.monotonic() - since
             frame = _FRAMES[int(seconds / _TICK_SECONDS) % len(_FRAMES)]
             shown.append(("ansibrightblack", f"{frame} {what} {seconds:.0f} s (Ctrl-C stops)\n"))
-        shown.append(("bold", "? " if self._answer else "> "))
+        shown.append(("bold", "? " if self._answer else self._sign))
         return shown
 
     def _keys(self) -> KeyBindings:

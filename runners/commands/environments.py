@@ -21,7 +21,13 @@ def register(app: typer.Typer) -> None:
     """Adds the commands."""
     group = typer.Typer(help="Reinforcement-learning environments.", no_args_is_help=True)
     group.command("list", help="List the environments.\n\nhermes-lab env list")(list_)
-    group.command("check", help="Run Gymnasium's environment checker on a suite.\n\nhermes-lab env check ledger")(check)
+    group.command(
+        "check",
+        help="Run Gymnasium's environment checker on a suite. With --signal, measure how many groups of rollouts teach "
+        "something, and what would raise it, before a trainer is started.\n\n"
+        "hermes-lab env check ledger\n\n"
+        "hermes-lab env check ledger --signal -n 16 -c configs/env/atropos.yaml -c model.adapter=packaged",
+    )(check)
     group.command(
         "serve",
         help="Send scored groups to an Atropos server until the trainer has reached its step count.\n\n"
@@ -53,8 +59,45 @@ def list_(json: options.Json = False) -> None:
         typer.echo(f"{suite:<20} HermesLab/{suite}-v0")
 
 
-def check(suite: Annotated[str, typer.Argument(help="A suite's name.", show_default=False)]) -> None:
+def check(
+    suite: Annotated[str, typer.Argument(help="A suite's name.", show_default=False)],
+    signal: Annotated[
+        bool, typer.Option("--signal", help="Roll out groups with the model of -c, and measure how rewards vary.")
+    ] = False,
+    count: Annotated[int, typer.Option("-n", "--count", help="With --signal: groups to roll out.", min=1)] = 16,
+    config: options.Config = None,
+    lock: Lock = None,
+    out: Folder = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> int:
     """`hermes-lab env check`."""
+    if signal:
+        return _check_signal(suite, config or [], lock, out, count=count, json=json, quiet=quiet)
+    if config or lock or out or json:
+        raise ConfigError("env check: --config, --lock, --out and --json are for --signal; add it")
+    _check_gymnasium(suite)
+    return 0
+
+
+def _check_signal(
+    suite: str, sources: list[str], lock: Path | None, out: Path | None, *, count: int, json: bool, quiet: bool
+) -> int:
+    from hermes_lab.runners.environments.runs import run_check
+    from hermes_lab.training.plan import lines
+
+    say = output.say_nothing if quiet else output.say
+    config, checked = run_check([*sources, f"suite.name={suite}"], lock, out, count=count, say=say)
+    if json:
+        refused = {"refused": dict(checked.tally.refused), "advice": checked.tips, "episodes": str(checked.folder)}
+        output.print_json(checked.signal.report() | refused)
+    else:
+        typer.echo(f"{suite}: groups of {config.env.group_size} rollouts, knowledge {config.env.knowledge}")
+        typer.echo("\n".join(lines(checked.rows(config))))
+    return 0 if checked.signal.usable and checked.tally.groups else 1
+
+
+def _check_gymnasium(suite: str) -> None:
     import gymnasium
     from gymnasium.utils.env_checker import check_env
 

@@ -5,18 +5,17 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
-import msgspec
 import typer
 
 from hermes_lab.config.home_file import FILE, resolve_home
 from hermes_lab.config.masking import as_written
 from hermes_lab.errors import ConfigError
 from hermes_lab.gateway import access
-from hermes_lab.gateway.daemon import HEARTBEAT_SECONDS, STATUS, Gateway
+from hermes_lab.gateway import restart as restarting
+from hermes_lab.gateway.daemon import Gateway
 from hermes_lab.gateway.platforms import open_platform
 from hermes_lab.gateway.store import GatewayStore
 from hermes_lab.harness.check import check_own_loop
@@ -30,12 +29,12 @@ from hermes_lab.sessions import hermes_home
 from hermes_lab.text.printable import printable
 from hermes_lab.tools.toolbox import check_toolsets
 
-_LATE_SECONDS = 5 * HEARTBEAT_SECONDS
+_RESTART_SECONDS, _LOOK_SECONDS = 60.0, 0.2
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    group = typer.Typer(no_args_is_help=True, help="The agent on chat platforms: run, status, pair, unpair.")
+    group = typer.Typer(no_args_is_help=True, help="The agent on chat platforms: run, status, restart, pair, unpair.")
     app.add_typer(group, name="gateway")
     group.command(
         "run",
@@ -49,6 +48,12 @@ def register(app: typer.Typer) -> None:
         help="Show whether the gateway runs, its platforms, and what waits. Exits 3 if it does not run.\n\n"
         "hermes-lab gateway status --json",
     )(status)
+    group.command(
+        "restart",
+        help="Let a running gateway finish its turns, and start again with the same options: for a new version, or a "
+        "changed config.yaml. What arrives meanwhile is answered afterwards. Exits 3 if it does not run.\n\n"
+        "hermes-lab gateway restart",
+    )(restart)
     group.command(
         "pair",
         help="Let in a person who wrote to the agent and got this CODE. Without it, list who waits and who was let "
@@ -82,11 +87,16 @@ def run(config: options.Config = None) -> int:
     _log_to_stderr()
     folder = home / "gateway"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    gateway = Gateway(loaded, home, platforms, config or [])
     with lock_folder(folder):
-        return anyio.run(_run, Gateway(loaded, home, platforms, config or []))
+        anyio.run(_run, gateway)
+    if gateway.restarting:
+        command = restarting.program()
+        os.execv(command[0], [*command, *sys.argv[1:]])  # the same process, so whoever started it keeps it
+    return 0
 
 
-async def _run(gateway: Gateway) -> int:
+async def _run(gateway: Gateway) -> None:
     async with anyio.create_task_group() as group:
 
         async def stop() -> None:
@@ -97,25 +107,20 @@ async def _run(gateway: Gateway) -> int:
 
         group.start_soon(stop)
         await gateway.run()
-    return 0
+        group.cancel_scope.cancel()
 
 
 def status(json: options.Json = False) -> int:
     """`hermes-lab gateway status`."""
-    path = hermes_home() / STATUS
-    try:
-        found = msgspec.json.decode(path.read_bytes(), type=dict[str, Any]) if path.exists() else {}
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"{path}: damaged: {error}; remove it, the gateway writes it again") from None
-    runs = bool(found) and not found["ended"] and time.time() - found["heartbeat"] < _LATE_SECONDS
-    runs = runs and Path("/proc", str(found["pid"])).exists()
+    found, runs = restarting.read_status(hermes_home())
     if json:
         output.print_json({"running": runs, **found})
         return 0 if runs else 3
     if not runs:
         typer.echo("the gateway does not run; start it with: hermes-lab gateway run")
         return 3
-    typer.echo(f"running since {found['started']}, process {found['pid']}")
+    draining = "; it restarts once the turns under way have ended" if found.get("draining") else ""
+    typer.echo(f"running since {found['started']}, process {found['pid']}, version {found['version']}{draining}")
     rows = [[name, each["state"], each.get("why", "")] for name, each in found["platforms"].items()]
     rows.append(["cron", found["cron"]["state"], found["cron"]["why"]])
     typer.echo("\n".join(table(["platform", "state", "why"], rows)))
@@ -124,6 +129,37 @@ def status(json: options.Json = False) -> int:
     unsent = outbox.get("pending", 0) + outbox.get("sending", 0)
     typer.echo(f"{found['chats']} open chats, {found['working']} turns under way, {waiting} messages to answer")
     typer.echo(f"{unsent} messages to send, {outbox.get('dead', 0)} could not be sent")
+    return 0
+
+
+def restart(
+    if_older: Annotated[
+        bool, typer.Option("--if-older", help="Only one that runs from another installation or version than this.")
+    ] = False,
+) -> int:
+    """`hermes-lab gateway restart`."""
+    home = hermes_home()
+    before, runs = restarting.read_status(home)
+    if not runs:
+        if not if_older:
+            typer.echo("the gateway does not run; start it with: hermes-lab gateway run")
+        return 0 if if_older else 3
+    if if_older and before.get("installation") == sys.prefix:
+        return 0
+    if "installation" not in before:
+        raise ConfigError(
+            f"version {before['version']} of the gateway cannot restart itself: end it (process {before['pid']}), and "
+            "start it again with: hermes-lab gateway run"
+        )
+    restarting.ask(home)
+    deadline = time.monotonic() + _RESTART_SECONDS
+    while time.monotonic() < deadline:
+        found, runs = restarting.read_status(home)
+        if runs and found["started"] != before["started"]:
+            typer.echo(f"restarted with version {found['version']}")
+            return 0
+        time.sleep(_LOOK_SECONDS)
+    typer.echo(f"asked to restart; it first finishes {found['working']} turns: see hermes-lab gateway status")
     return 0
 
 

@@ -211,12 +211,14 @@ def _whole(episode: Episode, lost: Lost) -> Iterator[str]:
         yield f"[rescored] by verifier {again.verifier[:8]}; the old score was {_score(again.score)}"
     for child in episode.children:
         yield from _child(child)
-    if episode.review:
-        yield f"\n======== review, {episode.review.seconds:.1f} s"
-        if episode.review.error:
-            yield f"failed: {episode.review.error.message}"
-        if episode.review.trajectory:
-            yield from _conversation(episode.review.trajectory)
+    reviews = [episode.review, *episode.forks] if episode.review else []
+    for number, review in enumerate(reviews, 1):
+        which = f" {number} of {len(reviews)}" if episode.forks else ""
+        yield f"\n======== review{which}, {review.seconds:.1f} s"
+        if review.error:
+            yield f"failed: {review.error.message}"
+        if review.trajectory:
+            yield from _conversation(review.trajectory)
     yield f"\n[library] {shown_library(episode.skills.snapshot, whole=True)}, listed {len(episode.skills.listed)}"
     for trace in episode.skills.traces:
         stages = ("eligible", "listed", "loaded", "followed")

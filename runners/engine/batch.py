@@ -108,7 +108,7 @@ class _Batch:
     async def run_lane(self, lane: Lane, number: int) -> None:
         step = 0
         try:
-            state = LaneState(Knowledge(lane.library, lane.notes))
+            state = LaneState(Knowledge(lane.library, lane.notes, label=lane.label))
             # The snapshot must be on disk before any episode refers to it.
             await self._keep(lane, state)
             for step in lane.steps:

@@ -82,7 +82,7 @@ def after_round(
         notes=notes,
         idle=_idle(before, finished),
         state=last.state_after if last else "",
-        learnt_from=_learnt_from(before, kept),
+        learnt_from=before.learnt(kept),
     )
     round_merge = RoundMerge(
         round=finished[0].round,
@@ -105,13 +105,6 @@ def _idle(before: Knowledge, finished: Sequence[EpisodeSummary]) -> int:
     if any(episode.review for episode in finished):
         return 0
     return before.idle + sum(int(episode.metrics.get("iterations", 0)) for episode in finished)
-
-
-def _learnt_from(knowledge: Knowledge, writes: Iterable[SkillWrite]) -> dict[str, tuple[str, ...]]:
-    known = dict(knowledge.learnt_from)
-    for write in writes:
-        known[write.name] = tuple(dict.fromkeys((*known.get(write.name, ()), *write.triggers)))
-    return known
 
 
 def _resolve_conflicts(finished: Iterable[EpisodeSummary]) -> tuple[list[SkillWrite], list[tuple[SkillWrite, str]]]:

@@ -34,7 +34,7 @@ class Lane:
 
     `known`: an oracle's library in each world of the lane, used instead of `library`. `heldout`: the held-out tasks of
     each world. They run at each of the `checks`: before the round with that number; the number of rounds means after
-    the last one.
+    the last one. `label` is that of its knowledge, where an environment chose it.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Lane:
     checks: frozenset[int] = frozenset()
     known: Sequence[Library] = ()
     notes: Notes = field(default_factory=Notes)
+    label: str = ""
 
     @property
     def learns(self) -> bool:

@@ -11,15 +11,20 @@ from hermes_lab.skills.library import load_snapshot
 from hermes_lab.types import Episode
 
 
-def keep_knowledge(out: Path, lane: str, knowledge: Knowledge) -> None:
-    """Writes `skills/<snapshot>/`, and `memory/<snapshot>/` if there are notes, and links them as
-    `lanes/<lane>/home/skills` and `.../memory`, the lane's current knowledge."""
-    home = out / "lanes" / lane / "home"
-    home.mkdir(parents=True, exist_ok=True)
+def save_knowledge(out: Path, knowledge: Knowledge) -> None:
+    """Writes `skills/<snapshot>/`, and `memory/<snapshot>/` if there are notes."""
     knowledge.library.save(out / "skills" / knowledge.library.snapshot)
-    _link(home / "skills", knowledge.library.snapshot)
     if knowledge.notes_snapshot:
         _save_notes(knowledge.notes, out / "memory" / knowledge.notes_snapshot)
+
+
+def keep_knowledge(out: Path, lane: str, knowledge: Knowledge) -> None:
+    """Saves the knowledge and links it as `lanes/<lane>/home/skills` and `.../memory`, the lane's current knowledge."""
+    home = out / "lanes" / lane / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    save_knowledge(out, knowledge)
+    _link(home / "skills", knowledge.library.snapshot)
+    if knowledge.notes_snapshot:
         _link(home / "memory", knowledge.notes_snapshot)
     else:
         (home / "memory").unlink(missing_ok=True)

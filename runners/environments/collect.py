@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,7 +10,10 @@ import anyio
 import anyio.to_thread
 
 from hermes_lab.config.schema import ModelConfig, addresses
+from hermes_lab.envs.knowledge import TaskKnowledge
+from hermes_lab.envs.learning.records import LearningPlan
 from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.knowledge import Knowledge
 from hermes_lab.lane import LaneKey, lane_name
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import identify, served_models, unload_adapter
@@ -24,12 +26,14 @@ from hermes_lab.runners.engine.execute import Listener, RunPlan, execute
 from hermes_lab.runners.engine.lanes import initial_library
 from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.engine.plan import Lane
+from hermes_lab.runners.environments.learning import learn
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
-from hermes_lab.tasks.registry import wrap_suite_errors
+from hermes_lab.training.batch_tasks import batch_tasks
 from hermes_lab.training.grpo_config import NOT_SHARED, Batch, Sharing
 from hermes_lab.training.lock import LockedConfig
 from hermes_lab.training.lora import Say
+from hermes_lab.types import Task
 
 _STOP_SECONDS = 15.0
 """Time in which our own server shuts down; one that still answers after it is someone else's."""
@@ -68,6 +72,9 @@ class BatchSampler:
             for version in self._retired:
                 self._unload(version)
             self._retired = []
+        if batch.reviews:
+            learn(batch.config, LearningPlan(batch.reviews, batch.draw, batch.samples), batch.folder, self._say)
+            return
         suite, library = (
             load_suite(batch.config.suite, batch.config.sandbox),
             load_initial_library(batch.config.skills.library),
@@ -167,25 +174,24 @@ def open_sampler(
 
 
 def batch_lanes(batch: Batch, suite: Suite, library: Library) -> list[Lane]:
-    """A lane per arm and world, with the batch's tasks divided as evenly as possible; at most one lane per task."""
-    config, arms = batch.config, batch.config.learning.arms
-    places = list(product(range(config.learning.worlds), arms))[: batch.tasks]
-    counts = [batch.tasks // len(places) + (n < batch.tasks % len(places)) for n in range(len(places))]
+    """A lane per arm and world with its share of the batch's tasks; where `env.knowledge` chooses the skills, a lane
+    per task."""
+    config, known = batch.config, TaskKnowledge(batch.config, suite, library)
     lanes = []
-    for (world, arm), count in zip(places, counts, strict=True):
-        number, split = batch.first_world + world, config.suite.split
-        with wrap_suite_errors(suite.name):
-            tasks = suite.load(split=split, count=count, seed=config.suite.seed, world=number)
-        lanes.append(
-            Lane(
-                lane_name(LaneKey(arm, 0, number, 0), with_weights=False),
-                arm,
-                initial_library(arm, library, suite, split=split, world=number),
-                batch.samples,
-                [tasks],
-            )
-        )
+    for world, arm, tasks in batch_tasks(batch, suite):
+        if config.env.knowledge != "none":
+            lanes += [_lane_of(batch, task, place, known.of(task)) for place, task in enumerate(tasks)]
+            continue
+        name = lane_name(LaneKey(arm, 0, world, 0), with_weights=False)
+        start = initial_library(arm, library, suite, split=config.suite.split, world=world)
+        lanes.append(Lane(name, arm, start, batch.samples, [tasks]))
     return lanes
+
+
+def _lane_of(batch: Batch, task: Task, place: int, knowledge: Knowledge) -> Lane:
+    """The lane of one task, which is the one at `place` in its world."""
+    name = lane_name(LaneKey(batch.config.env.knowledge, place, task.world), with_weights=False)
+    return Lane(name, "frozen", knowledge.library, batch.samples, [[task]], label=knowledge.label)
 
 
 def _local_port(url: str) -> int:

@@ -8,7 +8,7 @@ import yaml
 from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.attempts import refuse_environment, refuse_other_values, refuse_server_options
-from hermes_lab.training.lock import load_lock, locked_overrides, locked_value
+from hermes_lab.training.lock import HOW_TO_CHANGE, load_lock, locked_overrides, locked_value
 
 _ENV_FIELDS = {
     "env.group_size": "grpo.group_size",
@@ -32,14 +32,24 @@ def load_locked(sources: Sequence[str], lock: Path | None) -> EnvConfig:
         return load_env_config(sources)
     locked = load_lock(lock)
     decided = {name: locked_value(locked, field) for name, field in _ENV_FIELDS.items()} | locked_overrides(locked)
+    if locked.reviews:
+        decided["env.reviews"] = locked.reviews.model_dump(mode="json")
     refuse_environment(locked)
     own_server: dict[str, list[str]] = {"model.server.args": []}
-    refuse_other_values(sources, str(lock), decided | own_server, _ENV_FIELDS | dict.fromkeys(own_server, "base_model"))
+    names = _ENV_FIELDS | {"env.reviews": "reviews"} | dict.fromkeys(own_server, "base_model")
+    refuse_other_values(sources, str(lock), decided | own_server, names)
     config = load_env_config(sources)
     refuse_server_options(config, str(lock))
+    if config.env.objective != "solve" and locked.reviews is None:
+        raise ConfigError(
+            f"env.objective: {config.env.objective} needs a lock with a section reviews, which says what a review is "
+            f"paid, and {lock} has none; {HOW_TO_CHANGE}"
+        )
     if config.model.provider == "vllm":
         raise ConfigError(
             f"model.provider: vllm starts its own server, but {lock} locks the rollout server to "
             f"{locked.rollout_server_url}; start that one with `hermes-lab serve` and use openai"
         )
-    return load_env_config([*sources, *(f"{name}={yaml.safe_dump(value)}" for name, value in decided.items())])
+    return load_env_config(
+        [*sources, *(f"{name}={yaml.safe_dump(value, default_flow_style=True)}" for name, value in decided.items())]
+    )

@@ -91,7 +91,6 @@ async def collect(base_url: str) -> None:
     """Rolls out as GRPO does, and prints how busy the server was."""
     from hermes_lab.config.sources import load_config
     from hermes_lab.envs.rollouts import Rollouts, open_rollouts
-    from hermes_lab.skills.library import Library
 
     config = load_config(
         [
@@ -106,8 +105,8 @@ async def collect(base_url: str) -> None:
     )
     async with open_rollouts(config, log=Path("unused"), say=print) as opened:
         watched = Watched(opened.context.model)
-        rollouts = Rollouts(replace(opened.context, model=watched), Library())
-        tasks = rollouts.tasks(split="train", count=TASKS, seed=0)
+        rollouts = Rollouts(replace(opened.context, model=watched), opened.knowledge)
+        tasks = rollouts.tasks(split="train", count=TASKS, seed=0, world=0)
         episodes: list[Any] = []
 
         async def group(task: Any) -> None:

@@ -14,7 +14,9 @@ SOLVED, GIVEN_UP = "Done.", "I cannot do that."
 
 
 class LedgerSampler:
-    """The script of a `FakeOpenAIServer` that knows the oracle's actions for `count` tasks of these seeds.
+    """The script of a `FakeOpenAIServer` that knows the oracle's actions for `count` tasks of each of these seeds.
+
+    The tasks are those of world 0, and of the world with the number of the seed, as in the passes of an environment.
 
     `hopeless`: no rollout solves anything, so that all rewards of a group are equal. `fail_next` replies are a 400,
     which stops a rollout; `delay` is that of every reply, in seconds.
@@ -27,8 +29,9 @@ class LedgerSampler:
         self._commands: dict[str, list[str]] = {}
         for split in splits:
             for seed in seeds:
-                for task in suite.load(split=split, count=count, seed=seed, world=0):
-                    self._commands[task.prompt] = [action.arguments["command"] for action in suite.oracle(task)]
+                for world in {0, seed}:
+                    for task in suite.load(split=split, count=count, seed=seed, world=world):
+                        self._commands[task.prompt] = [action.arguments["command"] for action in suite.oracle(task)]
         self._begun: Counter[str] = Counter()
         self.hopeless = hopeless
         self.fail_next = 0

@@ -494,3 +494,13 @@ def test_a_field_that_is_set_twice_is_refused_with_both_lines(tmp_path: Path) ->
     (tmp_path / "run.yaml").write_text("model:\n  name: a\nrun: {seed: 1}\nmodel:\n  name: b\n")
     with pytest.raises(ConfigError, match=r"run\.yaml:4: model: is set twice, first in line 1; keep one of the two"):
         load_config([str(tmp_path / "run.yaml")])
+
+
+def test_a_file_of_the_package_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_config(["configs/one-rule.yaml"]).suite.name
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "one-rule.yaml").write_text("suite: {name: mine}")
+    assert load_config(["configs/one-rule.yaml"]).suite.name == "mine"
+    with pytest.raises(ConfigError, match=r"configs/none\.yaml: cannot be read"):
+        load_config(["configs/none.yaml"])

@@ -10,6 +10,7 @@ from fakes.openai_server import FakeOpenAIServer, reserved_port, running
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.envs.groups import build_groups
+from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.engine.execute import Listener
@@ -54,6 +55,32 @@ def test_more_worlds_than_tasks_leave_no_empty_lane(tmp_path: Path) -> None:
     config = run_config(**{"learning.worlds": 5})
     lanes = batch_lanes(batch(tmp_path, config, tasks=2), load_suite(config.suite), Library())
     assert [sum(map(len, lane.rounds)) for lane in lanes] == [1, 1]
+
+
+def test_with_knowledge_every_task_has_its_own_skills_in_every_world(tmp_path: Path) -> None:
+    config = run_config(**{"learning.worlds": 2, "env.knowledge": "mixed", "learning.arms": "[off]"})
+    suite = load_suite(config.suite)
+    lanes = batch_lanes(batch(tmp_path, config, tasks=5), suite, Library())
+    names = ["mixed-r0-w100", "mixed-r1-w100", "mixed-r2-w100", "mixed-r0-w101", "mixed-r1-w101"]
+    assert [lane.name for lane in lanes] == names
+    for lane in lanes:
+        ((task,),) = lane.rounds
+        known = TaskKnowledge(config, suite).of(task)
+        assert (lane.library.snapshot, lane.label) == (known.library.snapshot, known.label)
+    assert len({lane.library.snapshot for lane in lanes}) > 1
+
+
+def test_what_a_task_knows_is_in_its_groups(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"])) as server:
+        served = {"model.base_url": server.base_url, "env.knowledge": "oracle", "learning.arms": "[off]"}
+        sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", print, Listener())
+        sampler.collect(batch(tmp_path / "run", run_config(**served), tasks=4))
+        sampler.close()
+    groups = list(build_groups(read_episodes(tmp_path / "run")))
+    assert len(groups) == 4
+    assert {group.knowledge for group in groups} <= {"oracle, 1 of 1 rules known", "oracle, no rule"}
+    for group in groups:
+        assert (tmp_path / "run" / "skills" / group.snapshot).is_dir()
 
 
 def test_a_batch_is_whole_groups_with_the_tokens_of_the_served_adapter(tmp_path: Path) -> None:

@@ -105,10 +105,65 @@ def test_process_writes_scored_groups(model: FakeOpenAIServer, tmp_path: Path) -
 
 def test_evaluate_is_greedy_and_gives_the_rate_with_its_interval(model: FakeOpenAIServer, tmp_path: Path) -> None:
     done = env(tmp_path, "evaluate", model.base_url, "-c", "env.eval_count=4", "-o", "e.json", "-q")
-    assert (done.returncode, done.stdout) == (0, "ledger heldout: 4/4 (51-100 %) solved, mean reward 1.000\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("ledger heldout: 4/4 (51-100 %) solved, mean reward 1.000; distractors, 0 of 1 rules")
     report = json.loads((tmp_path / "e.json").read_text())
     assert report["success"] == {"count": 4, "of": 4, "rate": 1.0, "low": pytest.approx(0.51, abs=0.01), "high": 1.0}
+    assert {label: part["of"] for label, part in report["by_knowledge"].items()} == {
+        "distractors, 0 of 1 rules known": 1,
+        "lane, 0 of 1 rules known": 1,
+        "oracle, 1 of 1 rules known": 2,
+    }
     assert {request["temperature"] for request in model.requests} == {0.0}
+
+
+def check(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    with contextlib.chdir(tmp_path):
+        return lab("env", "check", "ledger", *options)
+
+
+def signal_of(base_url: str, *options: str) -> list[str]:
+    _, _, _, *given = arguments("check", base_url, "-n", "3", "--out", "runs", "-q", *options)
+    return ["--signal", *given]
+
+
+def test_check_measures_the_signal_of_a_few_groups(model: FakeOpenAIServer, tmp_path: Path) -> None:
+    done = check(tmp_path, *signal_of(model.base_url))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "ledger: groups of 4 rollouts, knowledge mixed"
+    assert lines[1] == "  usable    3/3 (44-100 %) groups have rewards that differ"
+    assert lines[2].startswith("  variance  of rewards: 0.333 within groups, 0 between groups, so 100 % of it")
+    assert sum(line.startswith("  knowledge ") for line in lines) >= 2
+    assert not any(line.startswith("  advice") for line in lines)
+    assert len(list(read_episodes(tmp_path / "runs"))) == 12
+
+
+def test_check_of_a_hopeless_model_gives_advice_and_exits_1(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(LedgerSampler(4, hopeless=True))) as model:
+        done = check(tmp_path, *signal_of(model.base_url, "--json"))
+    assert done.returncode == 1
+    report = json.loads(done.stdout)
+    assert (report["groups"], report["usable"]["count"], report["within"]) == (3, 0, 0.0)
+    assert report["refused"] == {"equal rewards": 3}
+    assert report["advice"][0].startswith("the rollouts of a task are copies of each other")
+    assert sum(part["groups"] for part in report["by_knowledge"].values()) == 3
+
+
+def test_check_says_where_groups_are_refused_for_their_length(model: FakeOpenAIServer, tmp_path: Path) -> None:
+    done = check(tmp_path, *signal_of(model.base_url, "-c", "env.max_token_length=10", "--json"))
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["usable"]["count"], report["refused"]) == (1, 3, {"longer than 10 tokens": 3})
+    assert report["advice"] == [
+        "groups are refused because rollouts are longer than 10 tokens: env.max_token_length above them, or less text: "
+        "agent.prompt=compact, fewer agent.toolsets"
+    ]
+
+
+def test_options_of_the_signal_without_it_are_refused(tmp_path: Path) -> None:
+    done = check(tmp_path, "-c", "env.group_size=8")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "--config, --lock, --out and --json are for --signal; add it" in done.stderr
 
 
 def test_an_interrupted_serve_disconnects_and_ends_with_130(model: FakeOpenAIServer, tmp_path: Path) -> None:

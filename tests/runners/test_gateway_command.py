@@ -78,6 +78,31 @@ def test_it_runs_says_so_and_stops(home: Path) -> None:
     assert lab("gateway", "status").returncode == 3
 
 
+def test_a_restart_keeps_the_process_and_its_options(home: Path) -> None:
+    assert lab("gateway", "restart").returncode == 3
+    assert lab("gateway", "restart", "--if-older").returncode == 0
+    settings = ("-c", "gateway.platforms=[http]", "-c", "gateway.http.port=0")
+    command = [sys.executable, "-m", "hermes_lab", "gateway", "run", *MODEL, *settings]
+    process = subprocess.Popen(command, env=os.environ | {"HERMES_HTTP_KEY": "key"}, stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 60
+        while (asked := lab("gateway", "status", "--json")).returncode:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        before = json.loads(asked.stdout)
+        assert lab("gateway", "restart", "--if-older").stdout == ""
+        assert "restarted with version" in lab("gateway", "restart").stdout
+        after = json.loads(lab("gateway", "status", "--json").stdout)
+        assert after["pid"] == before["pid"] == process.pid
+        assert after["started"] != before["started"]
+        assert after["platforms"].keys() == {"http"}
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
 def test_a_person_is_paired_and_unpaired_at_the_terminal(home: Path) -> None:
     store = GatewayStore(home)
     store.add_pairing("telegram", Sender("7", "Ann\x1b[31m"), "K7M2P9QX", since=0, most=5)

@@ -1,6 +1,7 @@
 """`hermes-lab train grpo`: its plan, a probe, and the end of a hopeless training, at a scripted server."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,6 +72,8 @@ def test_the_plan_says_what_runs_without_asking_the_server(tmp_path: Path) -> No
     for part in (
         "rounds 6, each 2 groups of 4 rollouts at temperature 1, then 1 steps on the usable groups: 48 rollouts",
         "tasks ledger (train), arms off; worlds 0 to 5, 1 a round",
+        "knowledge 2 of 2 tasks have a hidden rule that nothing states before the first submission, so few of their "
+        "rollouts solve them: set env.knowledge=mixed",
         "held-out at steps 0, 2, 4, 6: 4 tasks each of ledger (heldout), arms off, temperature 0; a rate is known to "
         "about 49 points",
         "tokens at most 6 replies of 192 tokens a rollout, 55,296 sampled in all",
@@ -98,6 +101,7 @@ def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:
         done = lab(*train, "--plan", "-c", "families={few: [suite.options.ruled=1], many: [suite.options.ruled=6]}")
     text = " ".join(done.stdout.split())
     assert "tasks 1 few: ledger (train, ruled=1), arms off tasks 2 many: ledger (train, ruled=6), arms off" in text
+    assert re.search(r"knowledge many: [12] of 2 tasks have a hidden rule that nothing states", text)
     assert "families first round 1 few, 1 many; then those that 20 % to 80 % of the rollouts of the last 4" in text
 
 
@@ -128,6 +132,9 @@ def test_a_probe_measures_a_few_groups(tmp_path: Path) -> None:
     text = " ".join(done.stdout.split())
     assert "probe 2 of 2 groups usable: 4 of 8 rollouts solved, rewards 0 to 1" in text
     assert "about 2.0 of 2 in a round, none with probability 0 %" in text
+    assert "usable 2/2 (34-100 %) groups have rewards that differ" in text
+    assert "variance of rewards: 0.333 within groups, 0 between groups, so 100 % of it can be learned from" in text
+    assert "knowledge a hidden rule: 2/2 (34-100 %) groups usable, 4 of 8 rollouts solved" in text
     assert not (tmp_path / "out").exists()
 
 
@@ -137,6 +144,15 @@ def test_a_hopeless_probe_gives_the_advice(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "probe: no usable group in round 1 (1 with equal rewards): 0 of 4 rollouts solved" in done.stderr
     assert "most rollouts call no tool in the format 'hermes'" in done.stderr
+
+
+def test_the_plan_counts_what_the_tasks_of_the_first_round_know(tmp_path: Path) -> None:
+    with served(tmp_path, hopeless=True) as (_, train):
+        given = "rollouts=[suite.name=ledger, 'learning.arms=[off]', env.knowledge=mixed]"
+        done = lab(*train, "--plan", "-c", given)
+    text = " ".join(done.stdout.split())
+    assert "tasks ledger (train), knowledge mixed; worlds 0 to 5" in text
+    assert re.search(r"knowledge of 2 tasks: (1 [a-z]+, 1 of 1 rules known|\d [a-z]+, [\w ]+)", text)
 
 
 def test_a_probe_without_a_plan_is_refused(tmp_path: Path) -> None:

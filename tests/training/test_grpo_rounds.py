@@ -291,6 +291,16 @@ def test_a_library_that_changes_is_no_condition_of_a_round(config: GrpoConfig) -
     assert not Path(config.out).exists()
 
 
+def test_a_round_has_one_source_of_skills(config: GrpoConfig) -> None:
+    locked = load_lock(Path(config.lock))
+    sources = ("suite.name=ledger", "env.knowledge=lane")
+    both = config.model_copy(update={"rollouts": (*sources, "learning.arms=[oracle]")})
+    with pytest.raises(ConfigError, match=r"rollouts: env.knowledge `lane` and learning.arms both decide .*=\[off\]"):
+        training_batch(both, locked, 1, "", Path("run"))
+    one = config.model_copy(update={"rollouts": (*sources, "learning.arms=[off]")})
+    assert training_batch(one, locked, 1, "", Path("run")).config.env.knowledge == "lane"
+
+
 def test_a_training_that_was_begun_before_sequences_were_left_out_goes_on(config: GrpoConfig) -> None:
     train(config, MadeUp())
     path = Path(config.out) / "round-1" / "done.json"

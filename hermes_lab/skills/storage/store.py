@@ -9,6 +9,7 @@
     cache           the serialized library with the ctimes of its files; may be deleted
     scratch/        new files before they are moved to their final path
     aside/          broken skills that the user replaced by an earlier version
+    links           if it is there, the scripts of compiled skills are linked at the top (`storage/links.py`)
 
 A change is atomic: its objects, and then its line of the history, are synced to disk before any file of the library
 changes, and after a crash the next process finishes it. Every past state can be restored: the history says which skills
@@ -37,6 +38,7 @@ from hermes_lab.skills.manage import apply_all
 from hermes_lab.skills.storage.cache import Seen, changed, keep, kept, look
 from hermes_lab.skills.storage.folder import Files, Transfer, files_of, write_synced
 from hermes_lab.skills.storage.history import Change, History, change_between
+from hermes_lab.skills.storage.links import LINKS, link_scripts
 from hermes_lab.types import Skill, SkillEdit, SkillWrite
 from hermes_lab.types.skill import Action, Origin
 
@@ -102,6 +104,12 @@ class SkillStore:
             seen = self._recovered()
             return self._make(seen, make(seen.library), origin, over_broken=over_broken, reason=reason)
 
+    def link(self) -> None:
+        """From now on, the scripts of compiled skills are linked at the top of the library."""
+        with self._locked():
+            (self._ours / LINKS).touch()
+            link_scripts(self.root, self._recovered().library)
+
     def history(self) -> Iterator[Change]:
         """Yields all changes, oldest first."""
         return self._history.read()
@@ -165,6 +173,8 @@ class SkillStore:
         self._store_objects(after, changed)
         with self._moved_aside(in_the_way):
             self._carry_out(before, after, change)
+        if (self._ours / LINKS).exists():
+            link_scripts(self.root, after)
         return change
 
     @contextmanager

@@ -28,6 +28,7 @@ from hermes_lab.types import (
     EpisodeError,
     Message,
     ModelIdentity,
+    SkillUse,
     TaskInfo,
     TokenBranch,
 )
@@ -106,7 +107,8 @@ def test_every_mark_is_the_token_or_masked_and_every_log_probability_is_where_it
 
 
 def test_what_the_server_would_drop_is_in_the_overrides() -> None:
-    episodes = [rollout(0, 1.0), rollout(1, 0.0)]
+    used = SkillUse(knowledge="lane, 0 of 1 rules known")
+    episodes = [msgspec.structs.replace(rollout(n, 1.0 - n), skills=used) for n in range(2)]
     group = make_group(episodes, ENV, 8)
     assert not isinstance(group, Refused)
     data = scored_data(group, episodes, messages=False)
@@ -118,12 +120,14 @@ def test_what_the_server_would_drop_is_in_the_overrides() -> None:
         "terms": {"score": 0.0},
     }
     assert data.group_overrides == {
+        "kind": "solve",
         "suite": "s",
         "task": "t",
         "split": "train",
         "world": 3,
         "policy": "a",
         "snapshot": "",
+        "knowledge": "lane, 0 of 1 rules known",
         "config_digest": "c",
     }
     assert data.messages is None
@@ -225,7 +229,7 @@ class Idle:
     def items(self) -> Any:
         return itertools.repeat(None)
 
-    async def make(self, item: Any) -> None:
+    async def make_all(self, item: Any) -> None:
         await anyio.sleep_forever()
 
 

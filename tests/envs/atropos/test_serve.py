@@ -1,5 +1,6 @@
 """The environment's side of the protocol, against atroposlib's own server."""
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,13 @@ async def test_whole_groups_come_out_that_total_the_batch_size(api: RunApi, tmp_
     assert len(episodes) == 16  # nothing was posted twice
     assert episodes <= {episode.key for episode in fed.kept}
     assert not api.connected()
+
+
+async def test_every_pass_over_the_suite_has_a_world_of_its_own(tmp_path: Path) -> None:
+    async with feeding("http://127.0.0.1:9", LedgerSampler(6), tmp_path, "suite.world=5", "suite.seed=2") as fed:
+        items = list(islice(fed.source.items(), 13))
+    assert [(item.task.world, item.epoch) for item in items] == [(5, 0)] * 6 + [(6, 1)] * 6 + [(7, 2)]
+    assert {item.task.id.split("-")[2] for item in items} == {"s2", "s3", "s4"}
 
 
 async def test_it_waits_for_the_trainer_and_says_so_once(api: RunApi, tmp_path: Path) -> None:

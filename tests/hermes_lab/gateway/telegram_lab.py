@@ -11,10 +11,11 @@ from fakes.telegram_api import TelegramApi
 
 from hermes_lab.config.gateway import TelegramConfig
 from hermes_lab.config.home import HomeConfig
-from hermes_lab.gateway.daemon import STATUS, Gateway
+from hermes_lab.gateway.daemon import Gateway
 from hermes_lab.gateway.platform import Inbound, Judged
 from hermes_lab.gateway.platforms import open_platform
 from hermes_lab.gateway.platforms.telegram import TelegramBot, TelegramPlatform
+from hermes_lab.gateway.restart import STATUS
 from hermes_lab.sessions import SessionKey
 
 OWNER = 7

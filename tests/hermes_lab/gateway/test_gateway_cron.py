@@ -12,8 +12,8 @@ from fakes.wire import Start, Wire
 from hermes_lab.config.cron import CronJobConfig
 from hermes_lab.cron.jobs import JobStore
 from hermes_lab.cron.runs import RunStore
-from hermes_lab.gateway.daemon import STATUS
 from hermes_lab.gateway.platform import Refused
+from hermes_lab.gateway.restart import STATUS
 
 HOME_CHAT = "gateway.home=wire:dm:9"
 

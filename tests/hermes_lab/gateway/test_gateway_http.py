@@ -19,8 +19,8 @@ from fakes.wire import Start, Wire
 from hermes_lab.config.gateway import HttpConfig, WebhookConfig
 from hermes_lab.cron.jobs import JobStore
 from hermes_lab.errors import ConfigError
-from hermes_lab.gateway.daemon import STATUS
 from hermes_lab.gateway.platforms.http import HttpPlatform, HttpServer
+from hermes_lab.gateway.restart import STATUS
 from hermes_lab.gateway.store import GatewayStore
 from hermes_lab.records import read_episodes
 

@@ -12,8 +12,8 @@ from fakes.openai_server import FakeOpenAIServer, Reply
 from fakes.wire import Start, Wire
 
 from hermes_lab.errors import StoreError
-from hermes_lab.gateway.daemon import STATUS
 from hermes_lab.gateway.platform import PlatformError, Refused, TryLater, Undeliverable
+from hermes_lab.gateway.restart import STATUS
 from hermes_lab.gateway.store import GatewayStore
 from hermes_lab.records import read_episodes
 from hermes_lab.sessions import SessionKey, SessionStore

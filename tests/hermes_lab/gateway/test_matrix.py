@@ -14,9 +14,9 @@ from fakes.wire import Start
 
 from hermes_lab.config.gateway import HttpConfig, MatrixConfig
 from hermes_lab.gateway.access import approve
-from hermes_lab.gateway.daemon import STATUS
 from hermes_lab.gateway.platforms.http import HttpPlatform
 from hermes_lab.gateway.platforms.matrix import MatrixPlatform
+from hermes_lab.gateway.restart import STATUS
 from hermes_lab.gateway.store import GatewayStore
 from hermes_lab.runners.cli import app
 from hermes_lab.sessions import SessionKey, SessionStore

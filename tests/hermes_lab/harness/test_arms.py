@@ -114,7 +114,7 @@ def test_replay_needs_no_server_and_gives_the_same_messages(experiment: Experime
 
 async def _group(config: RunConfig, folder: Path) -> tuple[Episode, ...]:
     async with open_rollouts(config, log=folder / "server.log", say=print) as rollouts:
-        (task,) = rollouts.tasks(split="train", count=1, seed=0)
+        (task,) = rollouts.tasks(split="train", count=1, seed=0, world=0)
         return await rollouts.group(task, 2)
 
 

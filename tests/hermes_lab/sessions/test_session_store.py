@@ -1,5 +1,7 @@
 """Sessions in a real database file: what is kept comes back byte for byte, whatever is killed, raced or asked."""
 
+import fcntl
+import os
 import signal
 import sqlite3
 import stat
@@ -610,3 +612,13 @@ def test_a_path_that_cannot_be_opened_is_a_failure_of_the_store(store: SessionSt
     store.path.mkdir(parents=True)
     with pytest.raises(StoreError, match=r"sessions\.db"):
         store.latest()
+
+
+def test_a_chat_that_works_below_the_home_does_not_block_its_new_database(tmp_path: Path) -> None:
+    """Such a chat locks the folders above its workspace."""
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    try:
+        assert SessionStore(tmp_path / "sessions.db").latest() == []
+    finally:
+        os.close(descriptor)

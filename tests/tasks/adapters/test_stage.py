@@ -14,7 +14,6 @@ from hermes_lab.models.replay import ReplayModel
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Sandbox, Workspace
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
-from hermes_lab.skills.library import Library
 from hermes_lab.suites import SessionSuite, Turn
 from hermes_lab.tools.given import given_tool
 from hermes_lab.tools.registry import ToolContext
@@ -93,7 +92,7 @@ async def rollout(
     lab = RolloutContext(config, config_digest(config), suite, model, open_sandbox)
     (task,) = suite.load(split="train", count=1, seed=0, world=0)
     job = RolloutSpec(task, lane="main", round=0, sample=0, experience=0, place=0, review="never")
-    return await run_episode(lab, job, Knowledge(Library()))
+    return await run_episode(lab, job, Knowledge())
 
 
 def answers(episode: Episode) -> list[dict[str, object]]:
@@ -163,7 +162,7 @@ async def test_a_recording_gives_the_same_conversation(open_sandbox: Callable[[]
 async def test_whoever_steps_a_rollout_hears_the_user_too() -> None:
     config, suite = RunConfig.model_validate({"agent": {"tool_format": "hermes"}}), Counter()
     (task,) = suite.load(split="train", count=1, seed=0, world=0)
-    stepped = await SteppedRollout.begin(config, suite, task, Library())
+    stepped = await SteppedRollout.begin(config, suite, task, Knowledge())
     try:
         await stepped.turn()
         heard = await stepped.act("Three.")

@@ -1,0 +1,97 @@
+"""Learning episodes in a run folder: their rollouts, the log, and what the reviews in it are worth."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from hermes_lab.config.schema import RunConfig
+from hermes_lab.envs.groups import write_groups
+from hermes_lab.envs.learning.config import check_learning
+from hermes_lab.envs.learning.groups import LearningGroups, learning_groups
+from hermes_lab.envs.learning.lanes import LearningLane, draw_lanes
+from hermes_lab.envs.learning.records import GROUPS, LearningPlan, check_plan, write_learned
+from hermes_lab.envs.learning.run import LaneOutcome, LearningRun
+from hermes_lab.envs.rollouts import open_rollouts
+from hermes_lab.knowledge import Knowledge
+from hermes_lab.models.weights import Say
+from hermes_lab.records import EpisodeLog, read_episodes
+from hermes_lab.runners.engine.execute import run_blocking
+from hermes_lab.runners.engine.executors import open_executor
+from hermes_lab.runners.engine.folder import keep_suite, lock_folder, open_folder
+from hermes_lab.runners.engine.libraries import load_initial_library
+from hermes_lab.runners.engine.open_files import raise_open_file_limit
+from hermes_lab.runners.engine.plan import Lane, tasks_digest
+from hermes_lab.runners.engine.snapshots import keep_knowledge, remove_partial_snapshots, save_knowledge
+from hermes_lab.runners.engine.weights import weights_digest
+from hermes_lab.runners.interrupt import one_interrupt
+from hermes_lab.sandbox import missing_guarantees
+from hermes_lab.tasks import load_suite
+from hermes_lab.tasks.registry import wrap_suite_errors
+
+COMMAND = "reviews"
+"""The command in `run.json`."""
+
+
+def learn(config: RunConfig, plan: LearningPlan, folder: Path, say: Say) -> LearningGroups:
+    """Runs the learning episodes that are missing in `folder`, and writes their values and groups there; without token
+    ids (`model.token_ids`) there are no groups.
+
+    A folder of a killed run is continued: finished episodes are kept, and none runs twice. Raises `ConfigError` for a
+    folder of another run, and `InfraError` if the model or sandbox cannot start.
+    """
+    check_learning(config)
+    suite, library = load_suite(config.suite, config.sandbox), load_initial_library(config.skills.library)
+    with wrap_suite_errors(suite.name):
+        lanes = draw_lanes(suite, config, plan.worth, plan.draw, Knowledge(library))
+    with lock_folder(folder):
+        open_folder(
+            folder,
+            command=COMMAND,
+            config=config,
+            tasks_digest=tasks_digest(list(map(_as_lane, lanes))),
+            library=library.snapshot,
+            adapter_digest=weights_digest([config.model.adapter]),
+            wanted=0,  # how many follow-ups there are depends on what the reviews write
+            resume=(folder / "run.json").exists(),
+        )
+        check_plan(folder, plan)
+        keep_suite(folder, config)
+        remove_partial_snapshots(folder)
+        for promise in missing_guarantees(config.sandbox):
+            say(f"warning: sandbox.backend={config.sandbox.backend}: {promise}")
+        raise_open_file_limit(config.run.concurrency)
+        outcomes = run_blocking(partial(_run, config, plan, lanes, folder, say))
+        for outcome in outcomes:
+            keep_knowledge(folder, outcome.lane.name, outcome.knowledge)
+        found = learning_groups(outcomes, plan.worth, ("review", "solve") if config.model.token_ids else ())
+        write_groups(found.groups, folder / GROUPS)
+        write_learned(folder, found)
+    return found
+
+
+async def _run(
+    config: RunConfig, plan: LearningPlan, lanes: Sequence[LearningLane], folder: Path, say: Say
+) -> list[LaneOutcome]:
+    done = {episode.key: episode for episode in read_episodes(folder) if episode.status == "ok"}
+    log = EpisodeLog(folder)
+    try:
+        with one_interrupt():
+            opened = open_rollouts(config, log=folder / "server.log", say=say, executor=open_executor)
+            async with opened as rollouts:
+                run = LearningRun(
+                    rollouts.run,
+                    plan.worth,
+                    config.memory,
+                    forks=plan.forks,
+                    keep=log.append,
+                    save=partial(save_knowledge, folder),
+                    done=done,
+                )
+                return await run.run(lanes)
+    finally:
+        log.close()
+
+
+def _as_lane(lane: LearningLane) -> Lane:
+    """The tasks, as the digest of a run's tasks reads them."""
+    return Lane(lane.name, lane.arm, lane.start.library, 1, [lane.tasks], heldout=[lane.followups])

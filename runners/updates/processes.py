@@ -1,0 +1,65 @@
+"""The processes that an update starts."""
+
+import os
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hermes_lab.errors import InfraError
+from hermes_lab.runners.updates.screen import Screen
+
+_LAST = 3
+_NOT_OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
+"""Variables that would mix this installation with the new one."""
+_GIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+
+
+def run(command: Sequence[str | Path], screen: Screen, what: str, *, cwd: Path | None = None) -> str:
+    """Runs a program, with its output in the log; returns its stdout and stderr. Reads no input.
+
+    Raises `InfraError` with its last lines if it fails.
+    """
+    code, output = attempt(command, screen, cwd=cwd)
+    if code == 0:
+        return output
+    lines = deque((line.strip() for line in output.splitlines() if line.strip()), _LAST)
+    raise InfraError(f"{what} failed (exit code {code}): {' / '.join(lines) or 'no output'}; see {screen.log}")
+
+
+def attempt(command: Sequence[str | Path], screen: Screen, *, cwd: Path | None = None) -> tuple[int, str]:
+    """Runs a program as `run`; returns its exit code and its output."""
+    words = [str(word) for word in command]
+    screen.note(f"$ {' '.join(words)}")
+    environment = {name: value for name, value in os.environ.items() if name not in (*_NOT_OURS, *_GIT)}
+    environment |= {"GIT_TERMINAL_PROMPT": "0", "PIP_NO_INPUT": "1", "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
+    if screen.temporary:
+        environment["TMPDIR"] = screen.temporary
+    try:
+        process = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # what it starts ends with it
+        )
+    except OSError as error:
+        raise InfraError(f"{words[0]}: {error.strerror}") from None
+    kept: list[str] = []
+    with process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                screen.note(f"  {line}")
+                kept.append(line)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return process.returncode, "".join(kept)

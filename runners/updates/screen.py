@@ -1,0 +1,73 @@
+"""What an update prints: on the terminal as long as there is one, and always in a log."""
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hermes_lab.errors import ConfigError
+
+_LARGE = 1 << 20
+
+
+class Screen:
+    """Prints lines to stderr, and writes them to the log with a time and the id of this update.
+
+    The terminal may close, and the reader of a pipe may leave: the update goes on, and its log tells how it ended.
+    """
+
+    def __init__(self, log: Path, id: str, *, quiet: bool = False) -> None:
+        self.log = log
+        self.temporary = ""
+        """The folder for the temporary files of the programs that are started."""
+        self._id = id
+        self._quiet = quiet
+        try:
+            log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if log.exists() and log.stat().st_size > _LARGE:
+                log.replace(log.with_name(f"{log.name}.1"))
+            self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigError(f"{log}: cannot be written: {error.strerror}") from None
+
+    def say(self, line: str) -> None:
+        """A line for the person and the log."""
+        self.note(line)
+        if not self._quiet:
+            self._show(line)
+
+    def note(self, line: str) -> None:
+        """A line for the log alone."""
+        text = " ".join(line.split("\r")).rstrip()
+        data = f"{datetime.now(UTC).isoformat(timespec='seconds')} {self._id} {text}\n".encode(errors="replace")
+        os.write(self._log, data)  # one call, so that a kill leaves whole lines
+
+    def close(self) -> None:
+        """Closes the log."""
+        os.close(self._log)
+
+    def _show(self, line: str) -> None:
+        try:
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
+        except OSError as error:
+            self._quiet = True
+            gone = (1, 2) if error.errno == errno.EIO else (2,)  # a closed terminal, or a closed pipe
+            silence = os.open(os.devnull, os.O_WRONLY)
+            for descriptor in gone:
+                os.dup2(silence, descriptor)
+            os.close(silence)
+
+
+@contextmanager
+def hangups_ignored() -> Iterator[None]:
+    """Ignores SIGHUP here and in every process that is started meanwhile, so that a closed terminal ends nothing."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)

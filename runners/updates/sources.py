@@ -1,0 +1,113 @@
+"""Where a version comes from: a Git repository, a wheel, or the package index that pip is configured for."""
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from hermes_lab.errors import ConfigError, InfraError
+from hermes_lab.runners.updates.layout import Version
+from hermes_lab.runners.updates.processes import attempt, run
+from hermes_lab.runners.updates.screen import Screen
+from hermes_lab.skills.storage.sources import is_url, shown_url
+
+INDEX = "index"
+_PACKAGE = "hermes-lab"
+_CONSTRAINTS = "constraints.txt"
+
+
+class Wheel(NamedTuple):
+    """A wheel to install. `constraints` has the versions that its repository is tested with, if it says so."""
+
+    path: Path
+    version: str
+    digest: str
+    commit: str = ""
+    ref: str = ""
+    constraints: Path | None = None
+
+
+def parse_source(text: str) -> str:
+    """The source as it is recorded: `index`, a URL, or an absolute path. Raises `ConfigError` if it is no source."""
+    if text == INDEX:
+        return text
+    if is_url(text):
+        if shown_url(text) != text:
+            raise ConfigError(f"--from: {shown_url(text)}: remove the password from the URL; git asks its helpers")
+        return text
+    path = Path(text).expanduser().absolute()
+    if path.suffix == ".whl" and path.is_file():
+        return str(path)
+    if (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir()):
+        return str(path)
+    raise ConfigError(f"--from: {text}: no Git repository and no wheel; give one, a Git URL, or `{INDEX}`")
+
+
+def fetch(source: str, to: str, now: Version | None, folder: Path, screen: Screen, *, again: bool) -> Wheel:
+    """Gets the wheel of a version, into a temporary folder. `to` is a version, or a branch, tag or commit.
+
+    The commit that is installed `now` is not built, unless `again` is set: its path is that of nothing.
+
+    Raises `ConfigError` if a repository's branch is not ahead of the commit that is installed `now`, `InfraError` if it
+    cannot be fetched or built.
+    """
+    if source == INDEX:
+        return _built(f"{_PACKAGE}=={to}" if to else _PACKAGE, folder, screen)
+    if source.endswith(".whl"):
+        if to:
+            raise ConfigError(f"--to: {source} is one version; leave --to out")
+        if not Path(source).is_file():
+            raise ConfigError(f"--from: {source}: no such file; give the new version's")
+        return _wheel(Path(source))
+    return _from_repository(source, to, now, folder, screen, again=again)
+
+
+def _from_repository(source: str, to: str, now: Version | None, folder: Path, screen: Screen, *, again: bool) -> Wheel:
+    clone = folder / "source"
+    screen.say(f"fetching {source}{f' at {to}' if to else ''}")
+    git = ("git", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
+    few = ["--filter=blob:none"] if is_url(source) else []
+    run([*git, "clone", "--quiet", "--no-checkout", *few, "--", source, clone], screen, f"git clone {source}")
+    inside = (*git, "-C", clone)
+    same = now is not None and now.source == source
+    ref = to or (now.ref if now and same else "")
+    branch = bool(ref) and attempt([*inside, "rev-parse", "-q", "--verify", f"origin/{ref}^{{commit}}"], screen)[0] == 0
+    at = f"origin/{ref}" if branch else ref or "HEAD"
+    code, said = attempt([*inside, "rev-parse", "-q", "--verify", f"{at}^{{commit}}"], screen)
+    if code != 0:
+        raise ConfigError(f"--to: {source} has no branch, tag or commit {ref or 'HEAD'}")
+    commit = said.strip()
+    if now and same and now.commit and not to:
+        ahead = attempt([*inside, "merge-base", "--is-ancestor", now.commit, commit], screen)[0] == 0
+        if not ahead:
+            raise ConfigError(
+                f"{source}: {commit[:12]} does not follow the installed commit {now.commit[:12]}: its history was "
+                f"rewritten, or it is older; to install it all the same: --to {commit[:12]}"
+            )
+    if Path(source).is_dir() and attempt(["git", "-C", source, "status", "--porcelain", "-uno"], screen)[1].strip():
+        screen.say(f"{source}: has changes that are not committed; they are not installed")
+    followed = ref if branch else ""
+    if now and same and now.commit == commit and not again:
+        return Wheel(Path(), now.version, now.wheel, commit, followed)
+    run([*inside, "checkout", "--quiet", "--detach", commit], screen, "git checkout")
+    constraints = clone / _CONSTRAINTS
+    found = _built(str(clone), folder, screen)
+    return found._replace(commit=commit, ref=followed, constraints=constraints if constraints.is_file() else None)
+
+
+def _built(what: str, folder: Path, screen: Screen) -> Wheel:
+    """The wheel that pip makes of a requirement or a folder, without what it requires."""
+    if attempt([sys.executable, "-m", "pip", "--version"], screen)[0] != 0:
+        raise InfraError(f"{sys.executable} has no pip: run `{sys.executable} -m ensurepip`")
+    screen.say("building the wheel")
+    out = folder / "wheel"
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    run([*pip, "wheel", "--no-deps", "--progress-bar", "off", "--wheel-dir", out, what], screen, "pip wheel")
+    return _wheel(next(out.glob("*.whl")))
+
+
+def _wheel(path: Path) -> Wheel:
+    parts = path.name.split("-")
+    if parts[0].replace("_", "-").lower() != _PACKAGE or len(parts) < 5:
+        raise ConfigError(f"{path}: not a wheel of {_PACKAGE}")
+    return Wheel(path, parts[1], hashlib.sha256(path.read_bytes()).hexdigest())

@@ -1,0 +1,219 @@
+"""One update or rollback of an installation."""
+
+import fcntl
+import platform
+import secrets
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from hermes_lab.errors import ConfigError, HermesLabError
+from hermes_lab.runners.updates.after import settle
+from hermes_lab.runners.updates.build import build, check, missing_packages
+from hermes_lab.runners.updates.layout import TEMPORARY, Installation, Version
+from hermes_lab.runners.updates.screen import Screen, hangups_ignored
+from hermes_lab.runners.updates.sources import Wheel, fetch, parse_source
+
+LOG = Path("logs", "update.log")
+
+
+class Wanted(NamedTuple):
+    """What a person asks for. None: as it is installed now."""
+
+    source: str | None = None
+    to: str = ""
+    extras: tuple[str, ...] | None = None
+    packages: tuple[str, ...] | None = None
+
+
+class Updated(msgspec.Struct, frozen=True):
+    """The result: the version that is current now, the one before, and whether that is another one."""
+
+    version: Version
+    before: Version | None
+    changed: bool
+    program: str
+    log: str
+
+
+def update(installation: Installation, wanted: Wanted, home: Path, *, quiet: bool = False) -> Updated:
+    """Installs a version and switches to it. Whatever fails, and at whatever moment this process is killed, the
+    installation has either the version before or the new one.
+
+    Raises `ConfigError` if what is asked for makes no sense, `InfraError` if the version cannot be fetched, installed
+    or used; nothing has changed then.
+    """
+    with _working(installation, home, quiet) as screen:
+        before, now = _current(installation)
+        source = parse_source(wanted.source) if wanted.source else now.source if now else ""
+        if not source:
+            raise ConfigError(f"--from: {installation.root} has no version yet; say where to get it from")
+        extras = _kept(wanted.extras, now.extras if now else ())
+        packages = _kept(wanted.packages, now.packages if now else ())
+        screen.say(f"updating {installation.root}, now {now.shown if now else 'empty'}; log: {screen.log}")
+        same = now is not None and (extras, packages) == (now.extras, now.packages)
+        with _temporary(installation, screen) as temporary:
+            wheel = fetch(source, wanted.to, now, temporary, screen, again=not same)
+            version = Version(
+                version=wheel.version,
+                commit=wheel.commit,
+                source=source,
+                ref=wheel.ref,
+                wheel=wheel.digest,
+                extras=extras,
+                packages=packages,
+                python=platform.python_version(),
+                installed_at=datetime.now(UTC).isoformat(timespec="microseconds"),
+            )
+            folder = _there(installation, version) or _new(installation, version, wheel, before, screen)
+        changed = folder != before
+        if changed:
+            version = _switched(installation, folder, before, screen)
+        else:
+            screen.say(f"already up to date: {version.shown}")
+        settle(installation, home, screen)
+        _prune(installation, screen)
+        return _result(installation, now, changed, screen)
+
+
+def roll_back(installation: Installation, home: Path, *, quiet: bool = False) -> Updated:
+    """Switches to the version before the current one. Raises `ConfigError` if it is not there."""
+    with _working(installation, home, quiet) as screen:
+        before, now = _current(installation)
+        if now is None or not now.replaced:
+            raise ConfigError(f"--rollback: {installation.root} has no version before {now.shown if now else 'that'}")
+        folder = installation.versions / now.replaced
+        if (older := installation.read(folder)) is None:
+            raise ConfigError(f"--rollback: {folder} was removed; install a version with --to")
+        screen.say(f"rolling back {now.shown} to {older.shown}; log: {screen.log}")
+        installation.switch(folder)
+        screen.say(f"now {older.shown}")
+        settle(installation, home, screen)
+        return _result(installation, now, folder != before, screen)
+
+
+@contextmanager
+def _working(installation: Installation, home: Path, quiet: bool) -> Iterator[Screen]:
+    """Holds the lock, and has the log tell how the update ended."""
+    screen = Screen(home / LOG, secrets.token_hex(4), quiet=quiet)
+    try:
+        with hangups_ignored(), _locked(installation):
+            screen.note(f"begins: {installation.root}")
+            if left := installation.leftovers():
+                screen.say("removing what an interrupted update left")
+            for folder in left:
+                installation.remove(folder)
+            yield screen
+            screen.note("ended")
+    except HermesLabError as error:
+        screen.note(f"ended: failed: {error}")
+        raise
+    except BaseException as error:
+        screen.note(f"ended: {type(error).__name__}: {error}")
+        raise
+    finally:
+        screen.close()
+
+
+@contextmanager
+def _temporary(installation: Installation, screen: Screen) -> Iterator[Path]:
+    """A folder for what is fetched and built, and for the temporary files of pip; a killed update's is removed by the
+    next one."""
+    installation.versions.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=installation.versions) as folder:
+        screen.temporary = folder
+        yield Path(folder)
+        screen.temporary = ""
+
+
+@contextmanager
+def _locked(installation: Installation) -> Iterator[None]:
+    """One update at a time; the lock goes with the process, however it ends."""
+    try:
+        installation.root.mkdir(parents=True, exist_ok=True)
+        file = installation.lock.open("w")
+    except OSError as error:
+        raise ConfigError(
+            f"{installation.root}: cannot be written: {error.strerror}; choose a folder with --at"
+        ) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"{installation.root}: another update is under way; wait for it") from None
+        yield
+
+
+def _current(installation: Installation) -> tuple[Path | None, Version | None]:
+    folder = installation.current
+    return folder, installation.read(folder) if folder else None
+
+
+def _kept(asked: tuple[str, ...] | None, before: tuple[str, ...]) -> tuple[str, ...]:
+    return before if asked is None else tuple(dict.fromkeys(asked))
+
+
+def _there(installation: Installation, version: Version) -> Path | None:
+    """A complete folder with that version, the current one first: a killed update may have left it."""
+    current = installation.current
+    same = [folder for folder, known in installation.complete() if _identity(known) == _identity(version)]
+    return current if current in same else next(iter(same), None)
+
+
+def _identity(version: Version) -> tuple[str | tuple[str, ...], ...]:
+    content = version.commit or version.wheel
+    return version.version, content, version.source, version.extras, version.packages, version.python
+
+
+def _new(installation: Installation, version: Version, wheel: Wheel, before: Path | None, screen: Screen) -> Path:
+    folder = installation.new_folder(version.version)
+    try:
+        build(folder, wheel, version.extras, version.packages, screen)
+        check(folder, version.version, before, screen)
+        if before and (lost := missing_packages(before, folder, screen)):
+            screen.say(
+                f"warning: not in the new version: {', '.join(lost)}; keep them with --with, once for all updates"
+            )
+        installation.record(folder, version)
+    except BaseException:
+        if folder.exists():
+            installation.remove(folder)
+        raise
+    return folder
+
+
+def _switched(installation: Installation, folder: Path, before: Path | None, screen: Screen) -> Version:
+    version = installation.read(folder)
+    assert version is not None
+    version = msgspec.structs.replace(version, replaced=before.name if before else "")
+    installation.record(folder, version)
+    installation.switch(folder)
+    screen.say(f"now {version.shown}" + ("; undo with: hermes-lab update --rollback" if before else ""))
+    if before is None:
+        screen.say(f"add {installation.program.parent} to your PATH")
+    return version
+
+
+def _prune(installation: Installation, screen: Screen) -> None:
+    """Removes versions that are neither current, nor the one to roll back to, nor in use."""
+    folder, now = _current(installation)
+    kept: Sequence[str] = (folder.name, now.replaced) if folder and now else ()
+    for older, version in installation.complete():
+        if older.name in kept:
+            continue
+        if installation.is_used(older):
+            screen.say(f"{version.shown} stays until the processes that run from it have ended")
+        else:
+            screen.say(f"removing {version.shown}")
+            installation.remove(older)
+
+
+def _result(installation: Installation, before: Version | None, changed: bool, screen: Screen) -> Updated:
+    _, now = _current(installation)
+    assert now is not None
+    return Updated(now, before, changed, str(installation.program), str(screen.log))

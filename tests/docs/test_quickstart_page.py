@@ -1,0 +1,46 @@
+"""docs/quickstart.md, done as it says, with an endpoint on loopback."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from code_blocks import Reader, blocks
+from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
+
+PRIMES = "printf '%s\\n' 2 3 5 7 11 13 17 19 23 29 > primes.txt"
+
+
+def reply(body: dict[str, Any]) -> str | Reply:
+    """A model that can write primes, and nothing else."""
+    last = body["messages"][-1]
+    if last["role"] == "user" and "ten primes" in last["content"]:
+        return Reply(tool_calls=[function_call("c", "terminal", {"command": PRIMES})])
+    return "Done."
+
+
+@pytest.fixture
+def endpoint() -> Iterator[FakeOpenAIServer]:
+    with running(FakeOpenAIServer(reply, models=["my-model"])) as server:
+        yield server
+
+
+def test_the_quickstart_does_what_it_says(
+    endpoint: FakeOpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    smaller = "-c learning.worlds=2 -c learning.rounds=2 -c learning.heldout.every=1 -c budget.tasks=0"
+    reader = Reader(
+        tmp_path,
+        {
+            "http://127.0.0.1:8000/v1": endpoint.base_url,
+            '"worlds": 20': '"worlds": 2',
+            "learning.worlds=20": "learning.worlds=2",
+            "configs/experiment.yaml --out": f"configs/experiment.yaml {smaller} --out",
+        },
+    )
+    for block in blocks("quickstart.md"):
+        reader.follow(block)
+    assert "1 solved" in reader.said("summary runs/mine")
+    assert "on never learned" in reader.said("compare runs/learning").replace("`", "")
+    assert "not identified" in reader.said("fit runs/learning")

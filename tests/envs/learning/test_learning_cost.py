@@ -1,0 +1,77 @@
+"""What a review adds to the library."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_lab.config.schema import MemoryConfig
+from hermes_lab.envs.learning.knowledge import TOKEN_BYTES, Added, added, after_review, digest_of, emptied
+from hermes_lab.knowledge import Knowledge
+from hermes_lab.memory.notes import Notes
+from hermes_lab.skills import format as skill_format
+from hermes_lab.skills.library import Library
+from hermes_lab.types import MemoryWrite, Review, Skill, SkillWrite
+
+NAMES = st.sampled_from(["one", "two", "three"])
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=30).filter(str.strip)
+
+
+def skill(
+    name: str, body: str = "Do it so.", files: dict[str, bytes] | None = None, description: str = "For it."
+) -> Skill:
+    return skill_format.parse(skill_format.render(name, description, body), files or {})
+
+
+def knowing(*skills: Skill, notes: tuple[str, ...] = ()) -> Knowledge:
+    return Knowledge(Library(skills), Notes(notes))
+
+
+def test_a_new_skill_costs_its_line_in_the_prompt_and_its_text() -> None:
+    new = skill("way", "Höre zu.", {"references/a.md": b"12345678"})
+    line = '- "way": For it.\n'
+    text = len(skill_format.shown(new).encode()) + 8
+    assert added(knowing(), knowing(new)) == Added(len(line) / 4, text / 4)
+    assert "ö" in skill_format.shown(new)
+    assert len(skill_format.shown(new)) < len(skill_format.shown(new).encode())  # bytes count, not characters
+
+
+def test_a_longer_text_costs_what_was_added() -> None:
+    before, after = knowing(skill("way", "Do it.")), knowing(skill("way", "Do it. Then this."))
+    assert added(before, after) == Added(0.0, len(" Then this.") / 4)
+
+
+def test_notes_cost_as_much_as_what_is_listed() -> None:
+    assert added(knowing(), knowing(notes=("abc", "defg"))) == Added((4 + 5) / TOKEN_BYTES, 0.0)
+
+
+@given(st.lists(st.tuples(NAMES, TEXT), max_size=3), st.lists(st.tuples(NAMES, TEXT), max_size=3))
+def test_nothing_is_earned_by_deleting_or_shortening(one: list[tuple[str, str]], other: list[tuple[str, str]]) -> None:
+    before, after = (knowing(*{name: skill(name, text) for name, text in each}.values()) for each in (one, other))
+    found = added(before, after)
+    assert found.listed >= 0
+    assert found.body >= 0
+    assert added(after, after) == Added(0.0, 0.0)
+    kept = {name for name in after.library.skills if name not in before.library.skills}
+    assert (found.listed > 0) == bool(kept)
+
+
+def test_what_a_review_wrote_is_in_the_library_after_it() -> None:
+    text = skill_format.render("way", "For it.", "Do it so.", origin="review")
+    review = Review(
+        writes=(SkillWrite("create", "way", text, "review", "e", "m", "", triggers=("desk:rule",)),),
+        memory=(MemoryWrite("add", "memory", "review", "e", "m", "", "", "A fact.", ""),),
+    )
+    after = after_review(knowing(), review, MemoryConfig())
+    assert after.library.skills["way"].text == text
+    assert after.notes.memory == ("A fact.",)
+    assert after.learnt_from == {"way": ("desk:rule",)}
+    assert digest_of(after) == f"{after.library.snapshot}+{after.notes_snapshot}"
+    assert "+" not in digest_of(knowing())
+
+
+def test_an_emptied_library_is_as_long_and_says_nothing() -> None:
+    before = knowing(skill("way", "Use --latest order."), notes=("The desk is closed.",))
+    after = emptied(before)
+    assert added(before, after).listed == added(after, before).listed == 0.0
+    assert "--latest" not in after.library.skills["way"].text
+    assert after.notes.memory != before.notes.memory
+    assert digest_of(emptied(after)) == digest_of(after)

@@ -1,0 +1,77 @@
+"""The variance of a review's reward, and how many follow-ups show a difference."""
+
+import random
+import re
+from pathlib import Path
+from statistics import NormalDist, fmean, pvariance
+
+import pytest
+
+from hermes_lab.envs.learning.config import ReviewWorth
+from hermes_lab.envs.learning.knowledge import Added
+from hermes_lab.envs.learning.variance import followups_needed, value_variance
+from hermes_lab.envs.learning.worth import review_reward
+from hermes_lab.errors import ConfigError
+
+PAGE = Path("docs/learning-episodes.md")
+FREE = ReviewWorth(tasks=1, followups=1, repeats=1, listed_cost=0, body_cost=0)
+DRAWS = 4000
+
+
+def share(draws: random.Random, rates: list[float], repeats: int) -> float:
+    """The share of solved follow-ups."""
+    return fmean(draws.random() < rate for rate in rates for _ in range(repeats))
+
+
+def rewards(after: list[float], before: list[float], repeats: int) -> list[float]:
+    draws = random.Random(0)
+    nothing = Added(0.0, 0.0)
+    return [
+        review_reward(share(draws, before, repeats), share(draws, after, repeats), nothing, FREE).value
+        for _ in range(DRAWS)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("with_", "without", "followups", "repeats"), [(0.5, 0.2, 4, 1), (0.9, 0.4, 2, 3), (1.0, 0.0, 3, 2)]
+)
+def test_the_variance_of_a_reward_is_its_formula(with_: float, without: float, followups: int, repeats: int) -> None:
+    found = rewards([with_] * followups, [without] * followups, repeats)
+    expected = value_variance(with_, without, followups, repeats)
+    assert fmean(found) == pytest.approx(with_ - without, abs=4 * (expected / DRAWS) ** 0.5 + 1e-12)
+    assert pvariance(found) == pytest.approx(expected, rel=0.1)
+
+
+def test_tasks_of_unequal_difficulty_vary_less_than_the_formula_for_their_mean() -> None:
+    found = rewards([0.1, 0.9], [0.0, 0.4], 1)
+    exact = (0.09 + 0.09 + 0.24) / 4
+    assert pvariance(found) == pytest.approx(exact, rel=0.1)
+    assert exact < value_variance(0.5, 0.2, 2, 1)
+
+
+@pytest.mark.parametrize(("with_", "without"), [(0.5, 0.2), (0.9, 0.4), (0.6, 0.5)])
+def test_the_number_of_follow_ups_gives_that_power(with_: float, without: float) -> None:
+    needed, draws = followups_needed(with_, without), random.Random(1)
+    bound = NormalDist().inv_cdf(0.975)
+    seen = 0
+    for _ in range(1000):
+        a, b = share(draws, [with_], needed), share(draws, [without], needed)
+        error = value_variance(a, b, needed, 1) ** 0.5
+        seen += abs(a - b) > bound * error
+    assert 0.74 < seen / 1000 < 0.87
+
+
+def test_the_page_has_the_numbers_of_the_formula() -> None:
+    rows = re.findall(r"^\| (\d+) % -> (\d+) % \| (\d+) \| ([\d.]+) \|$", PAGE.read_text(), re.MULTILINE)
+    assert len(rows) == 5
+    for before, after, needed, deviation in rows:
+        with_, without = int(after) / 100, int(before) / 100
+        assert followups_needed(with_, without) == int(needed)
+        assert f"{value_variance(with_, without, 4, 1) ** 0.5:.2f}" == deviation
+
+
+def test_rates_that_are_none_are_refused() -> None:
+    with pytest.raises(ConfigError, match="no difference to see"):
+        followups_needed(0.5, 0.5)
+    with pytest.raises(ConfigError, match=r"with: 1\.5 is no success rate"):
+        value_variance(1.5, 0.5, 1, 1)

@@ -1,0 +1,71 @@
+"""A deterministic vLLM for learning episodes of the ledger suite: it solves a task if a skill about its site is listed,
+or after a rejection, and its reviews write the rule down."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fakes.openai_server import Reply
+from hermes_lab.agent.review import REVIEW_REQUEST
+from hermes_lab.config.schema import SuiteConfig
+from hermes_lab.models.hermes_format import render_calls
+from hermes_lab.skills import format as skill_format
+from hermes_lab.tasks import load_suite
+from hermes_lab.tasks.subtasks import known_skill, subtasks_of
+from hermes_lab.types import ToolCall
+
+
+def always(number: int) -> bool:
+    """Every review writes."""
+    return True
+
+
+class LearningSampler:
+    """The script of a `FakeOpenAIServer` that knows `count` tasks of these seeds and worlds.
+
+    The reviews that begin are numbered, and `writes` says which of them write a skill.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        seeds: Sequence[int] = (0,),
+        worlds: Sequence[int] = (0,),
+        options: dict[str, Any] | None = None,
+        writes: Callable[[int], bool] = always,
+    ) -> None:
+        suite = load_suite(SuiteConfig(name="ledger", options=options or {"ruled": 1, "plain": 0}))
+        self._tasks = {
+            task.prompt: task
+            for world in worlds
+            for seed in seeds
+            for task in suite.load(split="train", count=count, seed=seed, world=world)
+        }
+        self._writes = writes
+        self._reviews = 0
+
+    def __call__(self, body: dict[str, Any]) -> Reply:
+        messages = body["messages"]
+        asked = [
+            n for n, each in enumerate(messages) if each["role"] == "user" and "<tool_response>" not in each["content"]
+        ]
+        requests = [messages[n]["content"] for n in asked]
+        said = sum(each["role"] == "assistant" for each in messages[asked[-1] :])
+        (subtask,) = subtasks_of(self._tasks[requests[0]].truth)
+        if REVIEW_REQUEST in requests[-1]:
+            return Reply(self._review(subtask, said, was_rejected=len(requests) > 2))
+        listed = f'"{subtask.site.skill_name}"' in messages[0]["content"]
+        actions = subtask.solve(subtask.site.rule if listed or len(requests) > 1 else None)
+        if said == len(actions):
+            return Reply("Done.")
+        return Reply(render_calls("", [ToolCall("c", "terminal", dict(actions[said].arguments))]))
+
+    def _review(self, subtask: Any, said: int, *, was_rejected: bool) -> str:
+        if said:
+            return "Saved."
+        self._reviews += 1
+        if not was_rejected or not self._writes(self._reviews - 1):
+            return "Nothing to save."
+        skill = known_skill(subtask.site, subtask.site.drawn)
+        arguments = {"action": "create", "name": skill.name, "description": skill.description}
+        return render_calls("", [ToolCall("c", "skill_manage", arguments | {"content": skill_format.body(skill)})])

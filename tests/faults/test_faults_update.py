@@ -1,0 +1,254 @@
+"""`hermes-lab update`, with a small stand-in for the package; `test_faults_update_real.py` installs the real one."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fakes.command import lab
+from fakes.small_lab import SmallLab
+from update_kills import kill_updates
+
+from hermes_lab.runners.updates.layout import Installation
+
+pytestmark = pytest.mark.long
+_KILLS = 6
+
+
+class World:
+    """A repository, an installation and a home. Commands run as in a shell of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lab = SmallLab(folder)
+        self.home = folder / "home"
+        self.home.mkdir()
+        self.at = folder / "at"
+        self.installation = Installation(self.at)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+        self.environment = {**kept, **self.lab.environment, "HERMES_HOME": str(self.home)}
+        self.command = [sys.executable, "-m", "hermes_lab", "update", "--at", str(self.at)]
+        self.update("--from", str(self.lab.repository))
+
+    def update(self, *args: str, code: int = 0) -> str:
+        done = subprocess.run([*self.command, *args], env=self.environment, capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        return done.stderr
+
+    @property
+    def version(self) -> str:
+        """What the installed program answers."""
+        environment = {name: value for name, value in self.environment.items() if name != "PYTHONPATH"}
+        command = [str(self.at / "bin" / "hermes-lab"), "--version"]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()[1]
+
+    @property
+    def log(self) -> str:
+        return (self.home / "logs" / "update.log").read_text()
+
+    @property
+    def folders(self) -> list[str]:
+        return sorted(path.name.partition("-")[0] for path in (self.at / "versions").iterdir())
+
+    def ended(self) -> bool:
+        """Whether the last update in the log has ended."""
+        return bool(re.search(r" ended.*\n\Z", self.log))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("update"))
+
+
+@pytest.fixture
+def release(world: World) -> Iterator[str]:
+    """A new version in the repository, whatever the tests before left."""
+    last = max(int(number) for number in re.findall(r"^0\.(\d+)\.0$", world.lab.git("log", "--format=%s"), re.M))
+    version = f"0.{last + 1}.0"
+    world.lab.release(version)
+    yield version
+    world.lab.git("checkout", "--quiet", "main")
+
+
+def test_an_update_is_switched_to_and_can_be_rolled_back(world: World, release: str) -> None:
+    before = world.version
+    assert f"now {release}" in world.update()
+    assert world.version == release
+    assert "already up to date" in world.update()
+    assert f"now {before}" in world.update("--rollback")
+    assert world.version == before
+    again = world.update()  # it is still there, and not built again
+    assert world.version == release
+    assert "installing" not in again
+
+
+def test_only_the_current_version_and_the_one_before_stay(world: World, release: str) -> None:
+    world.update()
+    before = world.version
+    world.lab.release("0.90.0")
+    sleeper = subprocess.Popen([world.installation.current / "bin" / "python", "-c", "input()"], stdin=subprocess.PIPE)  # type: ignore[operator]
+    try:
+        world.update()
+        world.lab.release("0.91.0")
+        assert f"{before}" in world.update()
+        assert world.folders == [before, "0.90.0", "0.91.0"]  # a process still runs from the first
+    finally:
+        sleeper.communicate(b"\n")
+    world.update()
+    assert world.folders == ["0.90.0", "0.91.0"]
+
+
+def test_a_version_that_does_not_work_is_not_switched_to(world: World, release: str) -> None:
+    world.update()
+    before = world.folders
+    broken = [{"what": "sandbox", "works": False, "detail": "no bwrap", "needed": True}]
+    world.lab.release("0.100.0", doctor=broken)
+    assert "sandbox does not work: no bwrap" in world.update(code=3)
+    assert world.version == release
+    world.lab.release("0.101.0", program="import missing_module\ndef main(): pass\n")
+    assert "--version failed" in world.update(code=3)
+    assert world.version == release
+    assert world.folders == before
+    world.lab.release("0.102.0")
+
+
+def test_what_no_version_has_on_this_machine_is_only_told(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    broken = [{"what": "sandbox", "works": False, "detail": "no bwrap", "needed": True}]
+    world.lab.release("0.2.0", doctor=broken)
+    world.update("--to", "main", code=3)
+    other = World.__new__(World)
+    other.__dict__.update(world.__dict__)
+    other.at = tmp_path / "other"
+    other.command = [*world.command[:-1], str(other.at)]
+    assert "warning: sandbox: no bwrap" in other.update("--from", str(world.lab.repository))
+    assert other.version == "0.2.0"
+
+
+def test_extras_and_packages_are_kept_and_lost_ones_are_named(world: World, release: str) -> None:
+    world.update("--extras", "more", "--with", "small-own")
+    world.lab.release("0.120.0")
+    world.update()
+    python = world.installation.current / "bin" / "python"  # type: ignore[operator]
+    subprocess.run([python, "-c", "import small_more, small_own"], check=True)
+    world.lab.release("0.121.0")
+    assert "not in the new version: small-more" in world.update("--extras", "")
+
+
+def test_history_goes_forward_only_unless_it_is_named(world: World, release: str) -> None:
+    world.update()
+    commit = world.lab.git("rev-parse", "HEAD~1").strip()
+    world.lab.git("reset", "--quiet", "--hard", "HEAD~1")
+    assert "does not follow the installed commit" in world.update(code=2)
+    assert world.version == release
+    world.update("--to", commit)
+    assert world.version != release
+    assert "no branch, tag or commit nothing" in world.update("--to", "nothing", code=2)
+
+
+def test_a_branch_is_followed(world: World, release: str) -> None:
+    world.lab.git("checkout", "--quiet", "-B", "next")
+    world.lab.release("0.130.0")
+    world.lab.git("checkout", "--quiet", "main")
+    world.update("--to", "next")
+    assert world.version == "0.130.0"
+    world.lab.git("checkout", "--quiet", "next")
+    world.lab.release("0.131.0")
+    world.lab.git("checkout", "--quiet", "main")
+    world.update()
+    assert world.version == "0.131.0"
+    world.lab.git("merge", "--quiet", "next")
+    (world.lab.repository / "VERSION").write_text("changed")
+    assert "changes that are not committed" in world.update("--to", "main")
+    world.lab.git("checkout", "--quiet", "VERSION")
+
+
+def test_after_a_switch_bundled_skills_are_synced_and_the_gateway_is_told(world: World, release: str) -> None:
+    synced = world.home / "skills" / ".hermes" / "bundled.json"
+    synced.parent.mkdir(parents=True)
+    synced.write_text("{}")
+    (world.home / "gateway.json").write_text("{}")
+    world.update()
+    asked = (world.home / "asked").read_text().splitlines()
+    assert asked[-2:] == [f"{release} skills sync", f"{release} gateway restart --if-older"]
+
+
+def test_a_kill_at_any_moment_leaves_an_old_or_a_new_version(tmp_path: Path) -> None:
+    seen = kill_updates(SmallLab(tmp_path), tmp_path, _KILLS, seed=7)
+    assert seen["old"] + seen["new"] == _KILLS
+    assert seen["old"]
+
+
+def test_a_closed_terminal_does_not_end_an_update(world: World, release: str) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, world.command, world.environment)
+    assert os.read(terminal, 8) == b"updating"
+    os.close(terminal)  # the kernel sends SIGHUP
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert world.version == release
+    assert world.ended()
+
+
+def test_a_closed_pipe_does_not_end_an_update(world: World, release: str) -> None:
+    with subprocess.Popen(world.command, env=world.environment, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith(b"updating")
+        process.stderr.close()
+        assert process.wait() == 0
+    assert world.version == release
+    assert f"now {release}" in world.log
+
+
+def test_ctrl_c_leaves_the_old_version_and_nothing_else(world: World, release: str) -> None:
+    before, folders = world.version, world.folders
+    with subprocess.Popen(world.command, env=world.environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("installing"):
+                process.send_signal(signal.SIGINT)
+                break
+        assert process.wait() == 130
+    assert world.version == before
+    assert world.folders == folders
+    world.update()
+
+
+def test_two_updates_at_once_are_refused(world: World, release: str) -> None:
+    with subprocess.Popen(world.command, env=world.environment, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        assert "another update is under way" in world.update(code=2)
+        process.stderr.read()
+        assert process.wait() == 0
+
+
+def test_json_tells_what_was_there_and_what_is(world: World, release: str) -> None:
+    before = world.version
+    done = subprocess.run([*world.command, "--json"], env=world.environment, capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    assert (found["before"]["version"], found["version"]["version"], found["changed"]) == (before, release, True)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--from", "/nowhere"), "no Git repository and no wheel"),
+        (("--from", "https://ann:secret@example.org/lab.git"), "https://example.org/lab.git: remove the password"),
+        ((), "say where to get it from"),
+        (("--rollback",), "has no version before"),
+        (("--rollback", "--to", "0.1.0"), "takes no --from, --to"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_one_line(tmp_path: Path, args: tuple[str, ...], said: str) -> None:
+    done = lab("update", "--at", tmp_path / "at", *args, HERMES_HOME=str(tmp_path))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "secret" not in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,43 @@
+"""`hermes-lab update` installs this package itself, from this repository, and its program works."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TASK = '{"prompt": "Do nothing.", "verify": "true"}'
+
+
+@pytest.mark.long
+def test_the_real_package_is_installed_and_runs_without_the_checkout(tmp_path: Path) -> None:
+    at, home = tmp_path / "at", tmp_path / "home"
+    environment = {**os.environ, "HERMES_HOME": str(home)}
+    command = [sys.executable, "-m", "hermes_lab", "update", "--at", str(at), "--from", str(ROOT), "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr + (home / "logs" / "update.log").read_text()[-3000:]
+    version = json.loads(done.stdout)["version"]
+    head = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    assert version["commit"] == head.stdout.strip()
+    plain = {name: value for name, value in environment.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    (tmp_path / "tasks.jsonl").write_text(TASK)
+    model = ("-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learner:noop")
+    ran = subprocess.run(
+        [str(at / "bin" / "hermes-lab"), "run", "-c", "suite.path=tasks.jsonl", *model, "--out", "runs/a"],
+        cwd=tmp_path,
+        env=plain,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    refused = subprocess.run(
+        [str(at / "bin" / "hermes-lab"), "update", "--rollback"],
+        cwd=tmp_path,
+        env=plain,
+        capture_output=True,
+        text=True,
+    )
+    assert "has no version before" in refused.stderr  # the program knows the installation that it belongs to

@@ -1,0 +1,115 @@
+"""Kills `hermes-lab update` at random moments, and asks the installed program for its version after each kill.
+
+    PYTHONPATH=tests python tests/faults/update_kills.py --kills 100
+    PYTHONPATH=tests python tests/faults/update_kills.py --kills 100 --real --wheels wheelhouse
+
+Without --real a small stand-in for the package is installed. With it, this checkout's last commit is, from a local
+repository and a folder of wheels, without a network: `pip download -d wheelhouse hatchling==1.33.0 .` fills one.
+"""
+
+import argparse
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from fakes.small_lab import SmallLab
+
+ROOT = Path(__file__).parents[2]
+_LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00 [0-9a-f]{8}( .*)?")
+_AUTHOR = {f"GIT_{who}_{what}": "ann@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+class RealLab:
+    """A local repository with this package, whose version rises with each release."""
+
+    def __init__(self, folder: Path, wheels: Path) -> None:
+        self.repository = folder / "repository"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(self.repository)], check=True)
+        self.environment = {
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(wheels.absolute()),
+            "PIP_CONFIG_FILE": os.devnull,
+        }
+        self._number = 0
+
+    def release(self, version: str) -> None:
+        """Commits a version."""
+        project = self.repository / "pyproject.toml"
+        project.write_text(re.sub(r'(?m)^version = ".*"$', f'version = "{version}"', project.read_text()))
+        git = ["git", "-C", str(self.repository), "commit", "--quiet", "--all", "-m", version]
+        subprocess.run(git, env={**os.environ, **_AUTHOR}, check=True)
+
+
+def kill_updates(lab: SmallLab | RealLab, folder: Path, kills: int, seed: int) -> Counter[str]:
+    """Installs version 0.2.0, and kills that many updates, each to a version of its own. Returns how often the program
+    answered with the version before, with the new one, and after how many an update had ended by itself.
+
+    Raises `AssertionError` if it does not answer, or with another version, or if the log or a rollback is broken.
+    """
+    home, at = folder / "home", folder / "at"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    environment = {**kept, **lab.environment, "HERMES_HOME": str(home)}
+    plain = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-m", "hermes_lab", "update", "--at", str(at)]
+
+    def version() -> str:
+        asked = [str(at / "bin" / "hermes-lab"), "--version"]
+        return subprocess.run(asked, env=plain, capture_output=True, text=True, check=True).stdout.split()[1]
+
+    lab.release("0.2.0")
+    subprocess.run([*command, "--from", str(lab.repository)], env=environment, check=True)
+    began = time.monotonic()
+    lab.release("0.3.0")
+    subprocess.run(command, env=environment, check=True)
+    seconds = time.monotonic() - began
+    moments, seen, current = random.Random(seed), Counter[str](), "0.3.0"
+    for number in range(kills):
+        wanted = f"1.{number}.0"
+        lab.release(wanted)
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(moments.uniform(0, seconds))
+            seen["ended by itself"] += 1
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        found = version()
+        assert found in (current, wanted), f"kill {number}: {found}, and it was {current} or {wanted}"
+        seen["new" if found == wanted else "old"] += 1
+        print(f"kill {number + 1}: {found}", flush=True)
+        current = found
+    lab.release("2.0.0")
+    subprocess.run(command, env=environment, check=True)
+    assert version() == "2.0.0"
+    subprocess.run([*command, "--rollback"], env=environment, check=True)
+    assert version() == current
+    lines = (home / "logs" / "update.log").read_text().splitlines()
+    before = home / "logs" / "update.log.1"
+    lines += before.read_text().splitlines() if before.exists() else []
+    assert all(_LINE.fullmatch(line) for line in lines), "the log has a broken line"
+    left = [path.name for path in (at / "versions").iterdir()]
+    assert len(left) == 2, f"left: {left}"
+    return seen
+
+
+def main() -> None:
+    """The command line."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--kills", type=int, default=100)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--real", action="store_true")
+    options.add_argument("--wheels", type=Path, default=Path("wheelhouse"))
+    asked = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="update-kills-") as folder:
+        lab = RealLab(Path(folder), asked.wheels) if asked.real else SmallLab(Path(folder))
+        print(dict(kill_updates(lab, Path(folder), asked.kills, asked.seed)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""What the container of docker-compose.yml reads and checks before the agent starts."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hermes_lab.config.home_file import load_home_config
+from hermes_lab.errors import ConfigError, SandboxError
+from hermes_lab.runners import container
+from hermes_lab.runners.container import command, http_key, prepare, settings
+from hermes_lab.sandbox.docker_seccomp import seccomp_profile
+
+ROOT = Path(__file__).parents[2]
+VARIABLES = {"DEFAULT_MODEL": "my-model", "PERSISTENT_DIR": "/app/data"}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    for name in ("data", "skills"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("given", "provider", "address"),
+    [
+        ({}, "openai", "https://api.openai.com/v1"),
+        ({"OPENAI_BASE_URL": "http://here:8000/v1"}, "openai", "http://here:8000/v1"),
+        ({"LLM_PROVIDER": "responses"}, "responses", "https://api.openai.com/v1"),
+        ({"LLM_PROVIDER": "anthropic"}, "anthropic", "https://api.anthropic.com/v1"),
+    ],
+)
+def test_the_variables_are_settings_of_a_chat(home: Path, given: dict[str, str], provider: str, address: str) -> None:
+    options = list(settings({**VARIABLES, "MEMORY_DB_URL": "postgresql://secret", **given}))
+    assert "secret" not in str(options)
+    config = load_home_config(home, options)
+    assert (config.model.provider, config.model.name, config.model.base_url) == (provider, "my-model", address)
+    assert (config.memory.vectors, config.memory.url_env) == ("postgres", "MEMORY_DB_URL")
+    assert not config.sandbox.workspace
+    assert load_home_config(home, list(settings(VARIABLES))).memory.vectors == "off"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [({"DEFAULT_MODEL": ""}, "DEFAULT_MODEL: is not set"), ({"LLM_PROVIDER": "ollama"}, "'ollama'")]
+)
+def test_what_is_missing_or_unknown_is_said(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        list(settings({**VARIABLES, **given}))
+
+
+def test_the_service_is_the_gateway_and_the_prompt_is_hermes(home: Path) -> None:
+    gateway, run, *options = command(["agent"], {**VARIABLES, "HERMES_PLATFORMS": "telegram,http"})
+    assert (gateway, run) == ("gateway", "run")
+    config = load_home_config(home, options[1::2])
+    assert config.gateway.platforms == ("telegram", "http")
+    assert (config.gateway.http.host, config.gateway.http.port) == ("0.0.0.0", 8080)
+    chat, *options = command(["cli", "Hello"], VARIABLES)
+    assert (chat, options[-1]) == ("chat", "Hello")
+    config = load_home_config(home, options[1:-1:2])
+    assert config.display.prompt == "hermes> "
+    assert config.sandbox.workspace == "/app/data"
+    with pytest.raises(ConfigError, match="agent"):
+        command([], VARIABLES)
+
+
+def test_a_folder_that_cannot_be_written_is_named_with_the_fix(home: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none: user \d+ cannot write there.*HERMES_UID"):
+        prepare(home, {"PERSISTENT_DIR": str(home / "none")})
+
+
+def test_nothing_starts_without_isolation(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(config: object) -> None:
+        raise SandboxError("sandbox: bwrap: No permissions to create a new namespace")
+
+    monkeypatch.setattr(container, "probe", refused)
+    with pytest.raises(SandboxError, match=r"new namespace; nothing runs without isolation"):
+        prepare(home, {"PERSISTENT_DIR": str(home / "data")})
+    assert not (home / "skills" / ".hermes").exists()
+
+
+def test_prepared_skills_link_compiled_scripts(home: Path) -> None:
+    prepare(home, {"PERSISTENT_DIR": str(home / "data")})
+    assert (home / "skills" / ".hermes" / "links").exists()
+
+
+def test_the_key_of_http_is_made_once_and_private(home: Path) -> None:
+    key = http_key(home)
+    assert len(key) > 30
+    assert http_key(home) == key
+    assert (home / "http-key").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_program_says_what_is_wrong_in_one_line(home: Path) -> None:
+    environment = {**os.environ, "HERMES_HOME": str(home), "DEFAULT_MODEL": "", "LLM_PROVIDER": ""}
+    asked = [sys.executable, "-m", "hermes_lab.runners.container", "cli"]
+    done = subprocess.run(asked, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "DEFAULT_MODEL: is not set" in done.stderr
+
+
+def test_the_seccomp_profile_is_what_the_code_says() -> None:
+    written = json.loads((ROOT / "configs/docker/seccomp.json").read_text())
+    assert written == json.loads(seccomp_profile(nested=True)), (
+        "write it again: json.dumps(json.loads(seccomp_profile(nested=True)), indent=1)"
+    )
+    plain = json.loads(seccomp_profile())
+    assert not any("mount" in rule["names"] for rule in plain["syscalls"])
+
+
+def test_the_compose_file_is_that_of_the_lab() -> None:
+    content = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    services = content["services"]
+    assert {name: each["container_name"] for name, each in services.items()} == {
+        "hermes-db": "hermes-vector-db",
+        "hermes-core": "hermes-agent-core",
+    }
+    assert services["hermes-db"]["environment"].keys() == {"POSTGRES_USER", "POSTGRES_PASSWORD", "POSTGRES_DB"}
+    assert {"LLM_PROVIDER", "OPENAI_API_KEY", "DEFAULT_MODEL", "MEMORY_DB_URL", "PERSISTENT_DIR"} <= services[
+        "hermes-core"
+    ]["environment"].keys()
+    assert {"./data:/app/data", "./skills:/app/skills"} <= set(services["hermes-core"]["volumes"])
+    assert all(port.startswith("127.0.0.1:") for each in services.values() for port in each["ports"])
+    assert list(content["networks"]) == ["hermes-net"]
+    named = set(re.findall(r"^#? ?(\w+)=", (ROOT / "configs/docker/env.example").read_text(), re.M))
+    assert named <= set(re.findall(r"\$\{(\w+)", (ROOT / "docker-compose.yml").read_text()))
+    filled = re.findall(
+        r"^(POSTGRES_PASSWORD|OPENAI_API_KEY)=(.*)$", (ROOT / "configs/docker/env.example").read_text(), re.M
+    )
+    assert all(not value for _, value in filled)

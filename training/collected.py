@@ -1,0 +1,48 @@
+"""What the rollouts of a round gave: episodes, scored groups, and the values of reviews."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from hermes_lab.envs.groups import build_groups
+from hermes_lab.envs.learning.config import Objective
+from hermes_lab.envs.learning.records import read_learned
+from hermes_lab.envs.learning.worth import MeanValue, mean_value
+from hermes_lab.types import Episode, ScoredGroup
+
+
+class Collected(NamedTuple):
+    """The groups of a round, and what gave none. `reviews` is the mean over the reviews of learning episodes, and
+    `refused` counts what gave no group by reason."""
+
+    groups: list[ScoredGroup]
+    refused: Mapping[str, int]
+    reviews: MeanValue | None = None
+
+
+LOST = "without a scored rollout"
+
+
+def collected(episodes: Sequence[Episode], folders: Sequence[Path], objective: Objective) -> Collected:
+    """The groups that the objective trains on: of all episodes, or those that learning episodes left in their folders.
+
+    Raises `ConfigError` if learning episodes are not finished.
+    """
+    if objective == "solve":
+        groups = list(build_groups(episodes))
+        lost = len({(episode.lane, episode.task_id) for episode in episodes}) - len(groups)
+        return Collected(groups, {LOST: lost} if lost else {})
+    learned = [read_learned(folder) for folder in folders]
+    refused: dict[str, int] = {}
+    for each in learned:
+        for reason, count in each.refused.items():
+            refused[reason] = refused.get(reason, 0) + count
+    groups = [group for each in learned for group in each.groups if objective == "both" or group.kind == "review"]
+    return Collected(groups, refused, mean_value(value for each in learned for value in each.values))
+
+
+def held_out_lanes(episodes: Sequence[Episode], held_out: frozenset[str]) -> frozenset[str]:
+    """The keys of all episodes of learning episodes with a held-out task: the reward of a review must not tell anything
+    about it either."""
+    lanes = {episode.lane for episode in episodes if episode.key in held_out}
+    return held_out | {episode.key for episode in episodes if episode.lane in lanes}
