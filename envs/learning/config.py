@@ -48,7 +48,7 @@ def check_learning(config: RunConfig) -> None:
     check_own_loop(config, "a learning episode")
     if config.env.knowledge != "none":
         raise ConfigError(
-            f"env.knowledge: is {config.env.knowledge}; a learning episode starts with skills.library, so set it to none"
+            f"env.knowledge: is {config.env.knowledge}; a learning episode begins with skills.library; set it to none"
         )
     if config.learning.arms not in (("on",), ("placebo",)):
         raise ConfigError(
