@@ -184,6 +184,7 @@ def test_settings_among_the_preferences_and_toolsets_are_put_where_they_belong(t
         "skin": "mono",
         "verbose": "off",
         "background_process_notifications": "off",
+        "prompt": "> ",
     }
     assert (config.agent.toolsets, config.agent.disabled_tools) == (("core", "web"), ("web_extract",))
 
