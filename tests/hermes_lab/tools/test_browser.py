@@ -216,9 +216,10 @@ async def test_a_cancelled_call_leaves_no_process() -> None:
 async def test_a_limit_that_ends_the_browser_is_named(limit: str, value: int) -> None:
     async with browsing(**{limit: value}) as (use, _):
         with anyio.fail_after(60):
-            while "error" not in (answer := await use("navigate", url="https://shop.example/")):  # noqa: ASYNC110
+            # Chromium does not always say what it lacked before it ends.
+            named = f"sandbox.{limit}={value}"
+            while named not in (answer := await use("navigate", url="https://shop.example/")).get("error", ""):
                 await anyio.sleep(0.1)
-        assert f"sandbox.{limit}={value}" in answer["error"]
         assert "raise that" in answer["error"]
 
 
