@@ -218,7 +218,7 @@ async def test_a_limit_that_ends_the_browser_is_named(limit: str, value: int) ->
         with anyio.fail_after(60):
             # Chromium does not always say what it lacked before it ends.
             named = f"sandbox.{limit}={value}"
-            while named not in (answer := await use("navigate", url="https://shop.example/")).get("error", ""):
+            while named not in (answer := await use("navigate", url="https://shop.example/")).get("error", ""):  # noqa: ASYNC110
                 await anyio.sleep(0.1)
         assert "raise that" in answer["error"]
 
