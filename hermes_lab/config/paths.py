@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
+from hermes_lab.configs import find_config, output_base
+
 RULE = "paths in a file are relative to that file"
 _SNAPSHOT = re.compile(r"[0-9a-f]{12,16}")
 _RESERVED = "packaged"
@@ -69,15 +71,18 @@ class PathResolver:
     def resolve(self, text: str, kind: str, field: str, origin: Origin) -> str:
         """The path that `text` means at its origin."""
         given = str(Path(text).expanduser()) if text == "~" or text.startswith("~/") else text
-        if not given or origin.folder is None:
+        if not given:
             return given
+        if origin.folder is None:
+            return _of_package(given) if kind == "input" else given
+        if kind == "output":
+            return _joined(given, origin._replace(folder=output_base(origin.folder)))
         if kind == "named":
             return self._named(given, field, origin)
         if kind == "library":
             return self._library(given, field, origin)
         path = _joined(given, origin)
-        if kind != "output":
-            self._check(path, given, field, origin)
+        self._check(path, given, field, origin)
         return path
 
     def _named(self, given: str, field: str, origin: Origin) -> str:
@@ -112,6 +117,12 @@ class PathResolver:
         mend = f"; write {os.path.relpath(given, origin.folder or '.')}" if there else ""
         message = f"{origin.where}: {field}: no such file or folder: {path} ({RULE}{mend})"
         self.problems.setdefault(field, Problem(origin.where, field, message))
+
+
+def _of_package(given: str) -> str:
+    """`given`, or the file of that name in the package, such as `configs/locks/sft-cpu.yaml`."""
+    found = find_config(Path(given))
+    return given if found == Path(given) else str(found)
 
 
 def _joined(given: str, origin: Origin) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from hermes_lab.config.files import read_file
+from hermes_lab.configs import find_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
@@ -74,6 +75,6 @@ def experiment(
 def _is_study(file: Path) -> bool:
     """Whether the file has `parts:`. One that cannot be read is not: loading it says what is wrong."""
     try:
-        return "parts" in read_file(file).content
+        return "parts" in read_file(find_config(file)).content
     except ConfigError:
         return False

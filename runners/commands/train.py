@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
     group.command(
         "sft",
         help="Fine-tune on the accepted episodes of run folders, with hyperparameters from a lock file.\n\n"
-        "hermes-lab train sft -c configs/train/sft.yaml -c data=\\[runs/loop/demonstrations]",
+        "hermes-lab train sft -c configs/train/sft.yaml -c data=\\[runs/demonstrations/ledger/demonstrator]",
     )(sft)
     group.command(
         "preference",

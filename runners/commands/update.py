@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
         "stays for --rollback. Goes on if the terminal closes; the log is logs/update.log of the Hermes home. pip's "
         "own configuration applies, also that of a machine without a network. Exits 3 if the new version cannot be "
         "fetched, installed or used; nothing has changed then.\n\n"
-        "hermes-lab update --at ~/hermes-lab --from https://example.org/hermes-lab.git   (the first version)\n\n"
+        "hermes-lab update --at ~/.local/hermes-lab --from https://example.org/hermes-lab.git   (the first version)\n\n"
         "hermes-lab update   (the newest)\n\n"
         "hermes-lab update --to v0.2.0 --extras docker,postgres\n\n"
         "hermes-lab update --rollback",

@@ -177,6 +177,8 @@ def up_to_the_wire(words: list[str]) -> None:
     given = [
         part for source in sources if source not in files and not source.startswith("data=") for part in ("-c", source)
     ]
+    # As `serve` itself: it serves with vLLM.
+    sources = ["model.provider=vllm", *sources] if path[0] == "serve" else sources
     shown = [part for source in sources for part in ("-c", source)]
     done = lab("config", "check", *files, *given) if path[0] == "train" else lab("config", "show", *shown)
     assert done.returncode == 0, f"{shlex.join(words)}: {done.stdout}{done.stderr}"

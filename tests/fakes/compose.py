@@ -26,7 +26,7 @@ _KNOWN = {
     "ports",
     "volumes",
 }
-_KNOWN |= {"healthcheck", "networks", "cap_drop", "security_opt"}
+_KNOWN |= {"healthcheck", "networks", "extra_hosts", "cap_drop", "security_opt"}
 _HEALTH = {"interval": "--health-interval", "timeout": "--health-timeout", "retries": "--health-retries"}
 
 
@@ -101,6 +101,8 @@ class Compose:
             words += ["--volume", f"{where}:{target}"]
         for network in service["networks"]:
             words += ["--network", self._named(network), "--network-alias", name]
+        for host in service.get("extra_hosts", ()):
+            words += ["--add-host", host]
         for capability in service.get("cap_drop", ()):
             words += ["--cap-drop", capability]
         for option in service.get("security_opt", ()):

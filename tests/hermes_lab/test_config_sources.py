@@ -2,16 +2,20 @@
 
 import os
 import re
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import yaml
+from hypothesis import strategies as st
 
 from hermes_lab.config.applies import RULES
 from hermes_lab.config.schema import JudgeConfig, ModelConfig, RunConfig
 from hermes_lab.config.section import Section
 from hermes_lab.config.sources import absolute_paths, load_config, load_section, read_values
+from hermes_lab.configs import find_config
 from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.experiments.study import StudyConfig, read_study
@@ -504,3 +508,36 @@ def test_a_file_of_the_package_is_found_from_any_folder(tmp_path: Path, monkeypa
     assert load_config(["configs/one-rule.yaml"]).suite.name == "mine"
     with pytest.raises(ConfigError, match=r"configs/none\.yaml: cannot be read"):
         load_config(["configs/none.yaml"])
+
+
+def test_files_of_the_packages_folders_are_found_and_their_outputs_stay_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    grpo = load_grpo_config(["configs/train/grpo.yaml"])
+    assert grpo.out == "runs/grpo"
+    assert load_lock(Path(grpo.lock)) == load_lock(ROOT / "configs/locks/grpo-cpu.yaml")
+    assert load_config(grpo.heldout).suite.split == "heldout"
+    assert load_env_config(["configs/env/atropos.yaml"]).suite.name == "ledger"
+    study = read_study(Path("configs/experiments/demonstrations.yaml"), [], {})
+    assert study.folder == Path("runs/demonstrations")
+    assert load_config(study.runs[0].sources).suite.name == "ledger"
+
+
+def test_a_packaged_lock_is_found_by_name_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = read_values(TrainConfig, ["configs/train/sft.yaml", "lock=configs/locks/sft-smoke.yaml"])
+    assert load_lock(Path(values["lock"])) == load_lock(ROOT / "configs/locks/sft-smoke.yaml")
+    (tmp_path / "configs/locks").mkdir(parents=True)
+    (tmp_path / "configs/locks/sft-smoke.yaml").touch()
+    assert read_values(TrainConfig, ["lock=configs/locks/sft-smoke.yaml"])["lock"] == "configs/locks/sft-smoke.yaml"
+
+
+@hypothesis.given(
+    st.lists(st.sampled_from(["configs", "..", "train", "sft.yaml", "run.yaml", ".", "none"]), min_size=1)
+)
+def test_a_path_never_finds_a_file_outside_the_packages_configs(parts: list[str]) -> None:
+    path = Path(*parts)
+    with chdir("/"):
+        found = find_config(path)
+    assert found == path or (found.is_file() and found.resolve().is_relative_to(ROOT / "configs"))

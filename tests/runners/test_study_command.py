@@ -135,6 +135,16 @@ def test_a_study_that_was_begun_with_paths_of_the_working_directory_goes_on(
     assert len(list(Path("runs/small").glob("*/*/run.json"))) == 4
 
 
+@pytest.mark.parametrize("command", ["study", "experiment"])
+def test_a_study_of_the_package_is_found_from_any_folder(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = lab(command, "configs/experiments/small.yaml", "--plan")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("runs/small/")
+
+
 def test_a_plan_writes_nothing_and_names_every_run(study: Path, tmp_path: Path) -> None:
     said = study_command(study, "--plan", "-c", "learning.worlds=4")
     assert said.returncode == 0, said.stderr
