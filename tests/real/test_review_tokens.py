@@ -28,15 +28,20 @@ def runs(ids: tuple[int, ...], mask: tuple[int, ...]) -> list[tuple[tuple[int, .
 
 
 async def test_the_masks_of_reviews_are_what_vllm_sampled_in_them(vllm_url: str, tmp_path: Path) -> None:
-    worth = ReviewWorth(tasks=2, followups=2, repeats=2, listed_cost=0.001, body_cost=0.0001)
+    worth = ReviewWorth(tasks=1, followups=1, repeats=2, listed_cost=0.001, body_cost=0.0001)
     plan = LearningPlan(worth, Draw("train", 0, 0, 2, 2), 3)
     replies: list[Reply] = []
     async with relay(vllm_url, replies) as between:
         config = load_config(
             [
                 *("suite.name=ledger", "suite.options.ruled=1", "suite.options.plain=0", "learning.arms=[on]"),
-                *(f"model.base_url={between}", "model.name=packaged", "model.token_ids=true", "agent.prompt=compact"),
-                *("model.sampling.temperature=1.0", "model.sampling.max_tokens=48", "agent.tool_format=hermes"),
+                *(f"model.base_url={between}", "model.name=packaged", "model.adapter=packaged", "model.token_ids=true"),
+                *(
+                    "model.sampling.temperature=1.0",
+                    "model.sampling.max_tokens=160",
+                    "agent.tool_format=hermes",
+                    "agent.prompt=compact",
+                ),
                 *("agent.toolsets=[terminal, skill_view, skill_manage]", "agent.max_iterations=3"),
             ]
         )

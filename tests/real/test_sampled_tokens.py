@@ -77,10 +77,10 @@ async def relay(url: str, replies: list[Reply]) -> AsyncIterator[str]:
         target = f"{url}/{request.match_info['path']}"
         async with session.request(request.method, target, data=await request.read(), headers=_type(request)) as got:
             body = await got.read()
-            answer = json.loads(body)
             if request.path.endswith("/chat/completions"):
+                answer = json.loads(body)
                 replies.append(Reply(answer["prompt_token_ids"], answer["choices"][0]["token_ids"]))
-            return web.Response(body=body, status=got.status, content_type="application/json")
+            return web.Response(body=body, status=got.status, content_type=got.content_type)
 
     app = web.Application()
     app.router.add_route("*", "/v1/{path:.*}", passed)
