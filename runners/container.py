@@ -100,7 +100,7 @@ def prepare(home: Path, variables: Mapping[str, str]) -> None:
     for path in (*_entries(home, {workspace, skills}), *_entries(skills / ".hermes", {workspace})):
         if _is_closed(path):
             raise ConfigError(
-                f"{path}: belongs to user {path.lstat().st_uid}, and this is user {os.geteuid()}; if HERMES_UID has "
+                f"{path}: belongs to user {path.stat().st_uid}, and this is user {os.geteuid()}; if HERMES_UID has "
                 "changed, give it all files, on the host: docker run --rm --user 0 --volumes-from hermes-agent-core "
                 f"hermes-lab chown -R {os.geteuid()}:{os.getegid()} {home}"
             )
@@ -129,7 +129,10 @@ def _entries(folder: Path, left_out: Set[Path]) -> Iterator[Path]:
 
 def _is_closed(path: Path) -> bool:
     """Whether a file or folder of another user cannot be used. What people write need only be readable."""
-    if path.lstat().st_uid == os.geteuid():
+    try:
+        if path.stat().st_uid == os.geteuid():
+            return False
+    except FileNotFoundError:  # removed meanwhile: the gateway runs while a chat starts
         return False
     asked = os.R_OK if path.suffix in _READ else os.R_OK | os.W_OK
     return not os.access(path, asked | (os.X_OK if path.is_dir() else 0), effective_ids=True)

@@ -60,12 +60,12 @@ def update(installation: Installation, wanted: Wanted, home: Path, *, quiet: boo
         has = now.shown if now else "damaged" if before else "empty"
         screen.say(f"updating {installation.root}, now {has}; log: {screen.log}")
         python = platform.python_version()
-        same = now is not None and (extras, packages, python) == (now.extras, now.packages, now.python)
-        if before and now and not starts(before, now.version, screen):
+        sound = bool(before and now and starts(before, now.version, screen))
+        if now and not sound:
             screen.say(f"{now.shown} does not start; it is replaced")
-            same = False
+        same = now is not None and (extras, packages, python) == (now.extras, now.packages, now.python)
         with _temporary(installation, screen) as temporary:
-            wheel = fetch(source, wanted.to, now, temporary, screen, again=not same)
+            wheel = fetch(source, wanted.to, now, temporary, screen, again=not (sound and same))
             version = Version(
                 version=wheel.version,
                 commit=wheel.commit,
@@ -77,7 +77,8 @@ def update(installation: Installation, wanted: Wanted, home: Path, *, quiet: boo
                 python=python,
                 installed_at=datetime.now(UTC).isoformat(timespec="microseconds"),
             )
-            folder = _there(installation, version, screen) or _new(installation, version, wheel, before, screen)
+            there = _there(installation, version, sound, screen)
+            folder = there or _new(installation, version, wheel, before, screen)
         changed = folder != before
         if changed:
             _switch(installation, folder, version.ref, before if now else None, screen)
@@ -172,11 +173,14 @@ def _kept(asked: tuple[str, ...] | None, before: tuple[str, ...]) -> tuple[str, 
     return before if asked is None else tuple(dict.fromkeys(asked))
 
 
-def _there(installation: Installation, version: Version, screen: Screen) -> Path | None:
-    """A complete folder with that version that starts, the current one first: a killed update may have left it."""
+def _there(installation: Installation, version: Version, sound: bool, screen: Screen) -> Path | None:
+    """A complete folder with that version that starts, the current one first, which does if it is `sound`. A killed
+    update may have left it."""
+    current = installation.current
     same = [folder for folder, known in installation.complete() if _identity(known) == _identity(version)]
-    same.sort(key=lambda folder: folder != installation.current)
-    return next((folder for folder in same if starts(folder, version.version, screen)), None)
+    if sound and current in same:
+        return current
+    return next((each for each in same if each != current and starts(each, version.version, screen)), None)
 
 
 def _identity(version: Version) -> tuple[str | tuple[str, ...], ...]:
