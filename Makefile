@@ -158,7 +158,7 @@ dist: ## build the wheel and the sdist in dist/, byte for byte the same from the
 	tar -xf build/dist.tar -C build/dist
 	cd build/dist && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(CURDIR)/.venv-dist/bin/hatchling build -t sdist -t wheel \
 	  -d $(CURDIR)/dist
-	cd dist && sha256sum * | tee SHA256SUMS
+	cd dist && sha256sum *.tar.gz *.whl | tee SHA256SUMS
 
 clean: ## delete .venv and runs/
 	rm -rf .venv runs

@@ -194,7 +194,7 @@ def test_a_distribution_is_that_of_the_commit(tmp_path: Path) -> None:
     """What is changed or new and not committed is not in it."""
     copy = tmp_path / "copy"
     subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(copy)], check=True)
-    (copy / "hermes_lab" / "types.py").write_text("changed")
+    (copy / "hermes_lab" / "errors.py").write_text("changed")
     (copy / "hermes_lab" / "not_committed.py").write_text("new")
     subprocess.run(["make", "-C", str(copy), "dist", f"PYTHON={sys.executable}"], check=True, capture_output=True)
     sums = dict(reversed(line.split("  ")) for line in (copy / "dist" / "SHA256SUMS").read_text().splitlines())
@@ -203,9 +203,9 @@ def test_a_distribution_is_that_of_the_commit(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         assert "hermes_lab/not_committed.py" not in file.namelist()
         committed = subprocess.run(
-            ["git", "-C", str(ROOT), "show", "HEAD:hermes_lab/types.py"], check=True, capture_output=True
+            ["git", "-C", str(ROOT), "show", "HEAD:hermes_lab/errors.py"], check=True, capture_output=True
         )
-        assert file.read("hermes_lab/types.py") == committed.stdout
+        assert file.read("hermes_lab/errors.py") == committed.stdout
 
 
 def test_the_version_is_one() -> None:
