@@ -151,9 +151,14 @@ bench: setup ## benchmark the overhead of the harness
 dist: ## build the wheel and the sdist in dist/, byte for byte the same from the same commit
 	$(PYTHON) -m venv .venv-dist
 	.venv-dist/bin/pip install -q hatchling==1.33.0
-	rm -rf dist
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) .venv-dist/bin/hatchling build -t sdist -t wheel
-	cd dist && sha256sum * | tee SHA256SUMS
+	rm -rf dist build/dist
+	mkdir -p build/dist
+	@# Of the commit, whatever else lies here.
+	git archive HEAD -o build/dist.tar
+	tar -xf build/dist.tar -C build/dist
+	cd build/dist && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(CURDIR)/.venv-dist/bin/hatchling build -t sdist -t wheel \
+	  -d $(CURDIR)/dist
+	cd dist && sha256sum *.tar.gz *.whl | tee SHA256SUMS
 
 clean: ## delete .venv and runs/
 	rm -rf .venv runs

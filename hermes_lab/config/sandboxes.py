@@ -11,6 +11,8 @@ from hermes_lab.config.units import Unit
 BackendName = Literal["bubblewrap", "docker", "local", "ssh", "apptainer", "modal", "daytona"]
 Promise = Literal["isolation", "no_network", "verifier", "memory", "processes", "file_size", "disk", "no_orphans"]
 """What a backend may keep: see docs/backends.md."""
+IMAGE = "HERMES_LAB_IMAGE"
+"""Set in the images that the Dockerfile builds, in which no sandbox is opened that does not isolate."""
 
 
 class SshConfig(Section):

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +26,7 @@ from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.gateway.access import CODE_MINUTES, Access
 from hermes_lab.gateway.outbox import Outbox
 from hermes_lab.gateway.platform import CLIENT, Connection, Inbound, Judged, Platform, PlatformError, Refused, TryLater
-from hermes_lab.gateway.restart import HEARTBEAT_SECONDS, STATUS, asked
+from hermes_lab.gateway.restart import HEARTBEAT_SECONDS, STATUS, asked, installation
 from hermes_lab.gateway.session import SessionWorker, Shared
 from hermes_lab.gateway.split import split
 from hermes_lab.gateway.store import GatewayStore, Ids, Piece, Row
@@ -58,6 +57,7 @@ class Gateway:
         self._workers: dict[str, SessionWorker] = {}
         self._states: dict[str, dict[str, Any]] = {name: {"state": "connecting"} for name in self._platforms}
         self._started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._installation = installation()  # once: an update may point the link to another version
         self._group: anyio.abc.TaskGroup | None = None
         self._ticker = Ticker(home, JobRunner(home, sources, _log.info), say=_log.info, deliver=self._deliver)
         self._cron: dict[str, Any] = {"state": "up", "why": ""}
@@ -284,7 +284,7 @@ class Gateway:
         status = {
             "pid": os.getpid(),
             "version": version("hermes-lab"),
-            "installation": sys.prefix,
+            "installation": self._installation,
             "draining": self._draining,
             "started": self._started,
             "heartbeat": time.time(),

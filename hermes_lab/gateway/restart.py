@@ -27,7 +27,20 @@ def read_status(home: Path) -> tuple[dict[str, Any], bool]:
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path}: damaged: {error}; remove it, the gateway writes it again") from None
     runs = bool(found) and not found["ended"] and time.time() - found["heartbeat"] < _LATE_SECONDS
-    return found, runs and Path("/proc", str(found["pid"])).exists()
+    return found, runs and lives(found["pid"])
+
+
+def lives(pid: int) -> bool:
+    """Whether a process of that number has not ended; one that nobody has waited for yet has."""
+    try:
+        return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def installation() -> str:
+    """The folder of the version that this process runs from, also if its Python was started through a link."""
+    return str(Path(sys.prefix).resolve())
 
 
 def ask(home: Path) -> None:
@@ -46,7 +59,7 @@ async def asked(home: Path) -> None:
 
 def program() -> list[str]:
     """The command that starts this program again, in the version that is current then."""
-    folder = Path(sys.prefix)
+    folder = Path(installation())
     launcher = folder.parents[1] / "bin" / "hermes-lab"  # of an installation that `hermes-lab update` manages
     if folder.parent.name == "versions" and launcher.is_symlink():
         return [str(launcher)]

@@ -1,5 +1,6 @@
 """The sandbox of the configured backend, and the promises that it does not keep."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from hermes_lab.config.sandboxes import Promise, SandboxConfig
+from hermes_lab.config.sandboxes import IMAGE, Promise, SandboxConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 def open_sandbox(config: SandboxConfig, extras: Extras = NOTHING_MORE, *, root: Root | None = None) -> Sandbox:
     """The sandbox of `config.backend`, with `extras`; it starts when entered. `root` is that of the task.
 
-    Raises `ConfigError` for a promise in `config.require` that the backend does not keep, for `local` without
-    `allow_local`, and for a `root` where the backend has none.
+    Raises `ConfigError` for what `check_required` refuses, for `local` without `allow_local`, and for a `root` where
+    the backend has none.
     """
     check_required(config)
     if root is not None:
@@ -136,7 +137,11 @@ def unkept(config: SandboxConfig) -> Mapping[Promise, str]:
 
 
 def check_required(config: SandboxConfig) -> None:
-    """Raises `ConfigError` for the first promise in `config.require` that the backend does not keep."""
+    """Raises `ConfigError` for the first promise in `config.require` that the backend does not keep, and in an image of
+    the Dockerfile for a backend that does not isolate."""
+    if os.environ.get(IMAGE) and not config.isolates:
+        what = "sandbox.ssh.isolation=none" if config.backend == "ssh" else f"sandbox.backend={config.backend}"
+        raise ConfigError(f"{what}: nothing runs without isolation in this container; use sandbox.backend=bubblewrap")
     for promise, why in unkept(config).items():
         if promise in config.require:
             raise ConfigError(f"sandbox.require: sandbox.backend={config.backend} does not keep {promise}: {why}")

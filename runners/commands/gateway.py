@@ -5,7 +5,9 @@ import os
 import signal
 import sys
 import time
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
 import anyio
 import typer
@@ -24,12 +26,14 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.folder import lock_folder
 from hermes_lab.runners.tables import table
-from hermes_lab.sandbox import missing_guarantees
+from hermes_lab.sandbox import check_required, missing_guarantees
 from hermes_lab.sessions import hermes_home
 from hermes_lab.text.printable import printable
 from hermes_lab.tools.toolbox import check_toolsets
 
 _RESTART_SECONDS, _LOOK_SECONDS = 60.0, 0.2
+_BACK_SECONDS = 10.0
+"""How long a gateway that ended may stay away, until whoever started it starts it again."""
 
 
 def register(app: typer.Typer) -> None:
@@ -51,8 +55,8 @@ def register(app: typer.Typer) -> None:
     group.command(
         "restart",
         help="Let a running gateway finish its turns, and start again with the same options: for a new version, or a "
-        "changed config.yaml. What arrives meanwhile is answered afterwards. Exits 3 if it does not run.\n\n"
-        "hermes-lab gateway restart",
+        "changed config.yaml. What arrives meanwhile is answered afterwards. Exits 3 if it does not run, or does not "
+        "come back.\n\nhermes-lab gateway restart",
     )(restart)
     group.command(
         "pair",
@@ -72,6 +76,7 @@ def run(config: options.Config = None) -> int:
     try:
         check_own_loop(loaded, "gateway run")
         check_toolsets(loaded.agent.toolsets, loaded.agent.disabled_tools)
+        check_required(loaded.sandbox)
     except ConfigError as error:
         raise ConfigError(as_written(str(error), found.references)) from None
     if not loaded.gateway.platforms:
@@ -144,7 +149,7 @@ def restart(
         if not if_older:
             typer.echo("the gateway does not run; start it with: hermes-lab gateway run")
         return 0 if if_older else 3
-    if if_older and before.get("installation") == sys.prefix:
+    if if_older and before.get("installation") == restarting.installation():
         return 0
     if "installation" not in before:
         raise ConfigError(
@@ -152,15 +157,35 @@ def restart(
             "start it again with: hermes-lab gateway run"
         )
     restarting.ask(home)
-    deadline = time.monotonic() + _RESTART_SECONDS
-    while time.monotonic() < deadline:
+    return _await_restart(home, before)
+
+
+def _await_restart(home: Path, before: Mapping[str, Any]) -> int:
+    now = time.monotonic()
+    deadline, gone = now + _RESTART_SECONDS, now + _BACK_SECONDS
+    while (now := time.monotonic()) < deadline:
         found, runs = restarting.read_status(home)
         if runs and found["started"] != before["started"]:
-            typer.echo(f"restarted with version {found['version']}")
+            typer.echo(f"restarted with version {found['version']}{_elsewhere(found.get('installation'))}")
             return 0
+        if restarting.lives(before["pid"]):
+            gone = now + _BACK_SECONDS
+        elif now > gone:  # whoever started it had time to start it again
+            break
         time.sleep(_LOOK_SECONDS)
-    typer.echo(f"asked to restart; it first finishes {found['working']} turns: see hermes-lab gateway status")
-    return 0
+    if not found["ended"] and restarting.lives(before["pid"]):
+        typer.echo(f"asked to restart; it first finishes {found['working']} turns: see hermes-lab gateway status")
+        return 0
+    typer.echo(
+        "the gateway ended and has not come back; its output says why; start it again with: hermes-lab gateway run"
+    )
+    return 3
+
+
+def _elsewhere(place: str | None) -> str:
+    """What to say of a gateway that came back from another installation than this program's."""
+    here = restarting.installation()
+    return "" if place in (None, here) else f" from {place}; to change to {here}, end it and start it again with that"
 
 
 def pair(code: Annotated[str, typer.Argument(help="The code that the person was given.")] = "") -> int:

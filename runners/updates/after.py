@@ -25,4 +25,4 @@ def settle(installation: Installation, home: Path, screen: Screen) -> None:
         for line in output.splitlines():
             screen.say(f"gateway: {line}")
         if code != 0:
-            screen.say("warning: the gateway was not restarted; do it with: hermes-lab gateway restart")
+            screen.say("warning: the gateway was not restarted; see: hermes-lab gateway status")

@@ -34,39 +34,61 @@ def check(folder: Path, version: str, before: Path | None, screen: Screen) -> No
     Raises `InfraError` if the version must not be used.
     """
     screen.say("checking it")
-    said = run([folder / "bin" / PROGRAM, "--version"], screen, f"the new {PROGRAM} --version").strip()
-    if said.split()[-1:] != [version]:
-        raise InfraError(f"the new version calls itself {said!r}, not {version}")
+    check_starts(folder, version, screen, f"the new {PROGRAM}")
     run([folder / "bin" / "python", "-m", "pip", "check"], screen, "pip check")
     code, output = attempt([folder / "bin" / PROGRAM, "doctor", "--json"], screen)
     if code == 0:
         return
     if code != 2 or not (lacks := _lacking(output)):
         raise InfraError(f"the new version's doctor failed (exit code {code}); see {screen.log}")
-    had = _lacking(attempt([before / "bin" / PROGRAM, "doctor", "--json"], screen)[1]) if before else lacks
+    had = _lacking(attempt([before / "bin" / PROGRAM, "doctor", "--json"], screen)[1]) if before else None
+    if had is None:  # no version before, or none that works: whatever is lacking is no worse
+        had = lacks
     if worse := [what for what in lacks if what not in had]:
         raise InfraError("; ".join(f"the new version's {what} does not work: {lacks[what]}" for what in worse))
     for what, detail in lacks.items():
         screen.say(f"warning: {what}: {detail}")
 
 
-def missing_packages(before: Path, after: Path, screen: Screen) -> list[str]:
-    """The packages that a person added to the version before, and that the new one does not have."""
+def check_starts(folder: Path, version: str, screen: Screen, what: str) -> None:
+    """Raises `InfraError` if the program of a version does not start and say its number. `what` names it."""
+    said = run([folder / "bin" / PROGRAM, "--version"], screen, f"{what} --version").strip()
+    if said.split()[-1:] != [version]:
+        raise InfraError(f"{what} says that it is {said!r}, not {version}")
+
+
+def starts(folder: Path, version: str, screen: Screen) -> bool:
+    """Whether the program of a version starts and says its number."""
+    try:
+        check_starts(folder, version, screen, PROGRAM)
+    except InfraError:
+        return False
+    return True
+
+
+def tell_missing_packages(before: Path, after: Path, screen: Screen) -> None:
+    """Names the packages that a person added to the version before, and that the new one does not have."""
     old, new = (_packages(folder, screen) for folder in (before, after))
-    return sorted(old - new)
+    if old is None or new is None:
+        screen.say("warning: the packages of the version before cannot be listed; name those of your own with --with")
+    elif lost := sorted(old - new):
+        screen.say(f"warning: not in the new version: {', '.join(lost)}; keep them with --with, once for all updates")
 
 
-def _packages(folder: Path, screen: Screen) -> set[str]:
-    """The packages there that nothing else requires."""
+def _packages(folder: Path, screen: Screen) -> set[str] | None:
+    """The packages there that nothing else requires; None if its Python or pip does not run."""
     listed = ("list", "--not-required", "--format", "json")
     code, output = attempt([folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", *listed], screen)
-    return {str(each["name"]) for each in json.loads(output)} if code == 0 else set()
+    try:
+        return {str(each["name"]) for each in json.loads(output)} if code == 0 else None
+    except ValueError:  # with a warning of pip before the list
+        return None
 
 
-def _lacking(output: str) -> dict[str, str]:
-    """What is needed and does not work, by the lines of `doctor --json`."""
+def _lacking(output: str) -> dict[str, str] | None:
+    """What is needed and does not work, by the lines of `doctor --json`; None if it printed none."""
     try:
         found = json.loads(output[output.index("[") :])
         return {str(each["what"]): str(each["detail"]) for each in found if each["needed"] and not each["works"]}
     except (ValueError, KeyError, TypeError):
-        return {}
+        return None

@@ -1,5 +1,6 @@
 """How the running package was installed, and how such an installation is updated."""
 
+import importlib.util
 import json
 import os
 import shlex
@@ -9,15 +10,19 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-_IMAGE = "HERMES_LAB_IMAGE"
-"""Set in the images that the Dockerfile builds."""
+from hermes_lab.config.sandboxes import IMAGE
+from hermes_lab.errors import ConfigError
+from hermes_lab.runners.updates.sources import INDEX, parse_source
+
 _AT = "hermes-lab update --at DIR --from {source} makes an installation that this command can update"
+_ANY = "SOURCE"
+"""Stands for a source where none is known, as in the help."""
 
 
 def how_to_update() -> str:
     """What a person does to update a package that `hermes-lab update` does not manage."""
     prefix = Path(sys.prefix)
-    if os.environ.get(_IMAGE):
+    if os.environ.get(IMAGE):
         return (
             "this is a container: on its host, fetch the new version and run `docker compose up -d --build`; data, "
             "skills and database stay in their volumes"
@@ -33,12 +38,13 @@ def how_to_update() -> str:
         return "uv installed this: uv tool upgrade hermes-lab"
     if sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists():
         return "this Python belongs to the system: update the package as it was installed there"
-    source = _url()
-    what = shlex.quote(source) if source else "hermes-lab"
-    return (
-        f"pip installed this: {shlex.quote(sys.executable)} -m pip install --upgrade {what}; or "
-        f"{_AT.format(source=what if source else 'index')}"
-    )
+    installed, source = _given()
+    python = shlex.quote(sys.executable)
+    if importlib.util.find_spec("pip") is None:  # as in the environments of uv
+        how = f"this environment has no pip: uv pip install --python {python} --upgrade {shlex.quote(installed)}"
+    else:
+        how = f"pip installed this: {python} -m pip install --upgrade {shlex.quote(installed)}"
+    return f"{how}; or {_AT.format(source=shlex.quote(source))}"
 
 
 def _checkout() -> Path | None:
@@ -49,13 +55,24 @@ def _checkout() -> Path | None:
     return Path(unquote(urlsplit(str(found["url"])).path))
 
 
-def _url() -> str:
-    """What pip was given to install, if not a name."""
+def _given() -> tuple[str, str]:
+    """What pip was given to install, and the same as a source of `hermes-lab update`."""
     found = _direct()
     if not found:
-        return ""
+        return "hermes-lab", INDEX
     url, vcs = str(found["url"]), found.get("vcs_info", {}).get("vcs", "")
-    return f"{vcs}+{url}" if vcs else url
+    if vcs:
+        return f"{vcs}+{url}", _accepted(url) if vcs == "git" else _ANY
+    parts = urlsplit(url)
+    given = unquote(parts.path) if parts.scheme == "file" else url
+    return given, _accepted(given)
+
+
+def _accepted(source: str) -> str:
+    try:
+        return parse_source(source)
+    except ConfigError:
+        return _ANY
 
 
 def _direct() -> dict[str, dict[str, str]]:

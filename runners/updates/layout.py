@@ -3,12 +3,13 @@
     bin/hermes-lab    a link to ../current/bin/hermes-lab: what a person runs
     current           a link to the folder of the current version; replaced by one rename
     versions/         a virtual environment for each version, never changed once its install.json is there
-    update.lock       held by the process that updates
+    update.lock       held by the process that updates; marks the folder as an installation
 
 A process keeps the version that it was started with: the program in `bin` names its own environment by its full path.
 """
 
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -18,11 +19,14 @@ from pathlib import Path
 import msgspec
 
 from hermes_lab.durable import sync_folder
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.records import write_json
 
 PROGRAM = "hermes-lab"
 _RECORD = "install.json"
+_NAME = re.compile(r".+-[0-9a-f]{6}")
+"""The names of versions' folders."""
+_TARGET = Path("..", "current", "bin", PROGRAM)
 TEMPORARY = ".tmp-"
 """Begins the names of folders below `versions` that the next update removes."""
 
@@ -70,15 +74,30 @@ class Installation:
         except OSError:
             return None
 
+    def check(self) -> None:
+        """Raises `ConfigError` if the folder has something else in it, which an update might remove or replace."""
+        try:
+            foreign = any(self.root.iterdir()) and not self.lock.exists()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ConfigError(f"{self.root}: {error.strerror}; choose a folder with --at") from None
+        if foreign:
+            raise ConfigError(
+                f"{self.root}: is not empty, and no installation of {PROGRAM}; choose a new or empty folder with --at"
+            )
+        if os.path.lexists(self.program) and not self._is_linked():
+            raise ConfigError(f"{self.program}: is not the link that an update makes; move it away")
+
     def read(self, folder: Path) -> Version | None:
-        """What is in a version's folder; None if it is not complete. Raises `ConfigError` if its record is damaged."""
+        """What is in a version's folder; None if it is not complete, or its record is damaged."""
         path = folder / _RECORD
         try:
             return msgspec.json.decode(path.read_bytes(), type=Version)
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
             return None
-        except (OSError, msgspec.DecodeError) as error:
-            raise ConfigError(f"{path}: damaged: {error}; install again with `hermes-lab update`") from None
+        except OSError as error:
+            raise InfraError(f"{path}: cannot be read: {error.strerror}") from None
 
     def complete(self) -> Iterator[tuple[Path, Version]]:
         """The complete versions, the latest first."""
@@ -98,15 +117,19 @@ class Installation:
     def switch(self, folder: Path) -> None:
         """Makes a complete version the current one, by one rename."""
         os.sync()  # a version is on the disk before it is pointed to
+        self.link_program()  # first, so that the rename is the last step
         self._point(self._link, Path("versions", folder.name))
-        self.program.parent.mkdir(exist_ok=True)
-        target = Path("..", "current", "bin", PROGRAM)
-        if not self.program.is_symlink() or self.program.readlink() != target:
-            self._point(self.program, target)
+
+    def link_program(self) -> None:
+        """Makes the link to the current version's program, if it is not there."""
+        if not self._is_linked():
+            self.program.parent.mkdir(exist_ok=True)
+            self._point(self.program, _TARGET)
 
     def leftovers(self) -> Sequence[Path]:
-        """The folders that an interrupted update left: not complete, or not removed."""
-        return [folder for folder in self._folders() if folder.name.startswith(TEMPORARY) or self.read(folder) is None]
+        """The folders that an interrupted update left, not complete or not removed, and those with a damaged record.
+        The current version, and what a process runs from, are never among them."""
+        return [folder for folder in self._folders() if self._is_left(folder)]
 
     def remove(self, folder: Path) -> None:
         """Removes a version, or what is left of one."""
@@ -128,6 +151,15 @@ class Installation:
                     continue
         return False
 
+    def _is_left(self, folder: Path) -> bool:
+        if folder.name.startswith(TEMPORARY):
+            return True
+        ours = _NAME.fullmatch(folder.name) and folder != self.current and folder.is_dir()
+        return bool(ours) and self.read(folder) is None and not self.is_used(folder)
+
+    def _is_linked(self) -> bool:
+        return self.program.is_symlink() and self.program.readlink() == _TARGET
+
     def _folders(self) -> Sequence[Path]:
         try:
             return sorted(self.versions.iterdir())
@@ -135,7 +167,8 @@ class Installation:
             return []
 
     def _point(self, link: Path, target: Path) -> None:
-        temporary = link.with_name(f".{link.name}.{secrets.token_hex(3)}")
+        temporary = link.with_name(f".{link.name}.new")
+        temporary.unlink(missing_ok=True)  # of a killed update
         temporary.symlink_to(target)
         temporary.replace(link)
         sync_folder(link.parent)
@@ -143,7 +176,7 @@ class Installation:
 
 def installation_here() -> Installation | None:
     """The installation that this process runs from; None if it runs from something else."""
-    folder = Path(sys.prefix)
+    folder = Path(sys.prefix).resolve()  # of `current/bin/python` it is the link
     if folder.parent.name == "versions" and (folder / _RECORD).is_file():
         return Installation(folder.parents[1])
     return None

@@ -12,6 +12,7 @@ from hermes_lab.errors import InfraError
 from hermes_lab.runners.updates.screen import Screen
 
 _LAST = 3
+_NO_PROGRAM = 127
 _NOT_OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
 """Variables that would mix this installation with the new one."""
 _GIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
@@ -30,7 +31,8 @@ def run(command: Sequence[str | Path], screen: Screen, what: str, *, cwd: Path |
 
 
 def attempt(command: Sequence[str | Path], screen: Screen, *, cwd: Path | None = None) -> tuple[int, str]:
-    """Runs a program as `run`; returns its exit code and its output."""
+    """Runs a program as `run`; returns its exit code and its output. The code of one that cannot be started is 127, as
+    in a shell."""
     words = [str(word) for word in command]
     screen.note(f"$ {' '.join(words)}")
     environment = {name: value for name, value in os.environ.items() if name not in (*_NOT_OURS, *_GIT)}
@@ -50,7 +52,9 @@ def attempt(command: Sequence[str | Path], screen: Screen, *, cwd: Path | None =
             start_new_session=True,  # what it starts ends with it
         )
     except OSError as error:
-        raise InfraError(f"{words[0]}: {error.strerror}") from None
+        said = f"{words[0]}: {error.strerror}"
+        screen.note(f"  {said}")
+        return _NO_PROGRAM, said
     kept: list[str] = []
     with process:
         try:

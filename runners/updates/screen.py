@@ -12,12 +12,14 @@ from pathlib import Path
 from hermes_lab.errors import ConfigError
 
 _LARGE = 1 << 20
+_NEWLINE = b"\n"
 
 
 class Screen:
     """Prints lines to stderr, and writes them to the log with a time and the id of this update.
 
-    The terminal may close, and the reader of a pipe may leave: the update goes on, and its log tells how it ended.
+    The terminal may close, and the reader of a pipe may leave: the update goes on, and its log tells how it ended. The
+    disk may be full: the update goes on, and the terminal has one line that its log is not complete.
     """
 
     def __init__(self, log: Path, id: str, *, quiet: bool = False) -> None:
@@ -26,11 +28,16 @@ class Screen:
         """The folder for the temporary files of the programs that are started."""
         self._id = id
         self._quiet = quiet
+        self._gone = False
+        self._failed = False
         try:
             log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if log.exists() and log.stat().st_size > _LARGE:
                 log.replace(log.with_name(f"{log.name}.1"))
-            self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._log = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            size = os.fstat(self._log).st_size
+            self._cut = size > 0 and os.pread(self._log, 1, size - 1) != _NEWLINE
+            """Whether the last line in the log is not complete."""
         except OSError as error:
             raise ConfigError(f"{log}: cannot be written: {error.strerror}") from None
 
@@ -41,21 +48,32 @@ class Screen:
             self._show(line)
 
     def note(self, line: str) -> None:
-        """A line for the log alone."""
+        """A line for the log alone. Raises nothing: a log that cannot be written is told on the terminal, once."""
         text = " ".join(line.split("\r")).rstrip()
         data = f"{datetime.now(UTC).isoformat(timespec='seconds')} {self._id} {text}\n".encode(errors="replace")
-        os.write(self._log, data)  # one call, so that a kill leaves whole lines
+        data = _NEWLINE * self._cut + data
+        try:
+            while data:  # one call, so that a kill leaves whole lines, unless the disk is full
+                written = os.write(self._log, data)
+                self._cut = not data[:written].endswith(_NEWLINE)
+                data = data[written:]
+        except OSError as error:
+            if not self._failed:
+                self._failed = True
+                self._show(f"warning: {self.log}: cannot be written: {error.strerror}; its lines are missing there")
 
     def close(self) -> None:
         """Closes the log."""
         os.close(self._log)
 
     def _show(self, line: str) -> None:
+        if self._gone:
+            return
         try:
             sys.stderr.write(f"{line}\n")
             sys.stderr.flush()
         except OSError as error:
-            self._quiet = True
+            self._gone = True
             gone = (1, 2) if error.errno == errno.EIO else (2,)  # a closed terminal, or a closed pipe
             silence = os.open(os.devnull, os.O_WRONLY)
             for descriptor in gone:

@@ -1,7 +1,12 @@
 """Where a version comes from: a Git repository, a wheel, or the package index that pip is configured for."""
 
+import difflib
 import hashlib
+import re
 import sys
+import zipfile
+from collections.abc import Sequence
+from email import message_from_bytes
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,13 +22,15 @@ _CONSTRAINTS = "constraints.txt"
 
 
 class Wheel(NamedTuple):
-    """A wheel to install. `constraints` has the versions that its repository is tested with, if it says so."""
+    """A wheel to install. `known_extras` are those that it has; `constraints` has the versions that its repository is
+    tested with, if it says so."""
 
     path: Path
     version: str
     digest: str
     commit: str = ""
     ref: str = ""
+    known_extras: tuple[str, ...] = ()
     constraints: Path | None = None
 
 
@@ -32,8 +39,13 @@ def parse_source(text: str) -> str:
     if text == INDEX:
         return text
     if is_url(text):
-        if shown_url(text) != text:
-            raise ConfigError(f"--from: {shown_url(text)}: remove the password from the URL; git asks its helpers")
+        shown = shown_url(text)
+        if shown.startswith("git+"):
+            raise ConfigError(f"--from: {shown}: that is how pip writes it; give {shown.removeprefix('git+')}")
+        if shown.partition("#")[0].endswith(".whl"):
+            raise ConfigError(f"--from: {shown}: download the wheel, and give the file")
+        if shown != text:
+            raise ConfigError(f"--from: {shown}: remove the password from the URL; git asks its helpers")
         return text
     path = Path(text).expanduser().absolute()
     if path.suffix == ".whl" and path.is_file():
@@ -62,6 +74,23 @@ def fetch(source: str, to: str, now: Version | None, folder: Path, screen: Scree
     return _from_repository(source, to, now, folder, screen, again=again)
 
 
+def check_extras(wheel: Wheel, extras: Sequence[str]) -> None:
+    """Raises `ConfigError` for an extra that the wheel does not have; pip would only warn."""
+    known = {_plain(extra): extra for extra in wheel.known_extras}
+    for extra in extras:
+        if _plain(extra) not in known:
+            near = difflib.get_close_matches(_plain(extra), known, n=1)
+            meant = f"; did you mean {known[near[0]]}?" if near else ""
+            raise ConfigError(
+                f"--extras: {wheel.version} has no extra {extra!r}{meant} (it has: {', '.join(wheel.known_extras)})"
+            )
+
+
+def _plain(extra: str) -> str:
+    """An extra's name as names are compared (PEP 685)."""
+    return re.sub(r"[-_.]+", "-", extra).lower()
+
+
 def _from_repository(source: str, to: str, now: Version | None, folder: Path, screen: Screen, *, again: bool) -> Wheel:
     clone = folder / "source"
     screen.say(f"fetching {source}{f' at {to}' if to else ''}")
@@ -82,7 +111,7 @@ def _from_repository(source: str, to: str, now: Version | None, folder: Path, sc
         if not ahead:
             raise ConfigError(
                 f"{source}: {commit[:12]} does not follow the installed commit {now.commit[:12]}: its history was "
-                f"rewritten, or it is older; to install it all the same: --to {commit[:12]}"
+                f"rewritten, or it is older; to install it all the same: --to {ref or commit[:12]}"
             )
     if Path(source).is_dir() and attempt(["git", "-C", source, "status", "--porcelain", "-uno"], screen)[1].strip():
         screen.say(f"{source}: has changes that are not committed; they are not installed")
@@ -110,4 +139,10 @@ def _wheel(path: Path) -> Wheel:
     parts = path.name.split("-")
     if parts[0].replace("_", "-").lower() != _PACKAGE or len(parts) < 5:
         raise ConfigError(f"{path}: not a wheel of {_PACKAGE}")
-    return Wheel(path, parts[1], hashlib.sha256(path.read_bytes()).hexdigest())
+    try:
+        with zipfile.ZipFile(path) as file:
+            about = message_from_bytes(file.read(f"{parts[0]}-{parts[1]}.dist-info/METADATA"))
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        raise ConfigError(f"{path}: not a wheel: {error}") from None
+    extras = tuple(map(str, about.get_all("Provides-Extra", ())))
+    return Wheel(path, parts[1], hashlib.sha256(path.read_bytes()).hexdigest(), known_extras=extras)

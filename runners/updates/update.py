@@ -14,10 +14,10 @@ import msgspec
 
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.runners.updates.after import settle
-from hermes_lab.runners.updates.build import build, check, missing_packages
+from hermes_lab.runners.updates.build import build, check, check_starts, starts, tell_missing_packages
 from hermes_lab.runners.updates.layout import TEMPORARY, Installation, Version
 from hermes_lab.runners.updates.screen import Screen, hangups_ignored
-from hermes_lab.runners.updates.sources import Wheel, fetch, parse_source
+from hermes_lab.runners.updates.sources import Wheel, check_extras, fetch, parse_source
 
 LOG = Path("logs", "update.log")
 
@@ -48,17 +48,24 @@ def update(installation: Installation, wanted: Wanted, home: Path, *, quiet: boo
     Raises `ConfigError` if what is asked for makes no sense, `InfraError` if the version cannot be fetched, installed
     or used; nothing has changed then.
     """
+    given = parse_source(wanted.source) if wanted.source else ""
     with _working(installation, home, quiet) as screen:
         before, now = _current(installation)
-        source = parse_source(wanted.source) if wanted.source else now.source if now else ""
+        source = given or (now.source if now else "")
         if not source:
-            raise ConfigError(f"--from: {installation.root} has no version yet; say where to get it from")
+            why = f"the record of {before} is damaged" if before else f"{installation.root} has no version yet"
+            raise ConfigError(f"--from: {why}; say where to get it from")
         extras = _kept(wanted.extras, now.extras if now else ())
         packages = _kept(wanted.packages, now.packages if now else ())
-        screen.say(f"updating {installation.root}, now {now.shown if now else 'empty'}; log: {screen.log}")
-        same = now is not None and (extras, packages) == (now.extras, now.packages)
+        has = now.shown if now else "damaged" if before else "empty"
+        screen.say(f"updating {installation.root}, now {has}; log: {screen.log}")
+        python = platform.python_version()
+        sound = bool(before and now and starts(before, now.version, screen))
+        if now and not sound:
+            screen.say(f"{now.shown} does not start; it is replaced")
+        same = now is not None and (extras, packages, python) == (now.extras, now.packages, now.python)
         with _temporary(installation, screen) as temporary:
-            wheel = fetch(source, wanted.to, now, temporary, screen, again=not same)
+            wheel = fetch(source, wanted.to, now, temporary, screen, again=not (sound and same))
             version = Version(
                 version=wheel.version,
                 commit=wheel.commit,
@@ -67,14 +74,17 @@ def update(installation: Installation, wanted: Wanted, home: Path, *, quiet: boo
                 wheel=wheel.digest,
                 extras=extras,
                 packages=packages,
-                python=platform.python_version(),
+                python=python,
                 installed_at=datetime.now(UTC).isoformat(timespec="microseconds"),
             )
-            folder = _there(installation, version) or _new(installation, version, wheel, before, screen)
+            there = _there(installation, version, sound, screen)
+            folder = there or _new(installation, version, wheel, before, screen)
         changed = folder != before
         if changed:
-            version = _switched(installation, folder, before, screen)
+            _switch(installation, folder, version.ref, before if now else None, screen)
         else:
+            _record(installation, folder, ref=version.ref)
+            installation.link_program()  # which a killed first update may not have made
             screen.say(f"already up to date: {version.shown}")
         settle(installation, home, screen)
         _prune(installation, screen)
@@ -82,15 +92,19 @@ def update(installation: Installation, wanted: Wanted, home: Path, *, quiet: boo
 
 
 def roll_back(installation: Installation, home: Path, *, quiet: bool = False) -> Updated:
-    """Switches to the version before the current one. Raises `ConfigError` if it is not there."""
+    """Switches to the version before the current one. Raises `ConfigError` if it is not there, `InfraError` if it does
+    not start; nothing has changed then."""
     with _working(installation, home, quiet) as screen:
         before, now = _current(installation)
+        if before and now is None:
+            raise ConfigError(f"--rollback: the record of {before} is damaged; install again: --from SOURCE")
         if now is None or not now.replaced:
             raise ConfigError(f"--rollback: {installation.root} has no version before {now.shown if now else 'that'}")
         folder = installation.versions / now.replaced
         if (older := installation.read(folder)) is None:
             raise ConfigError(f"--rollback: {folder} was removed; install a version with --to")
         screen.say(f"rolling back {now.shown} to {older.shown}; log: {screen.log}")
+        check_starts(folder, older.version, screen, older.shown)
         installation.switch(folder)
         screen.say(f"now {older.shown}")
         settle(installation, home, screen)
@@ -100,6 +114,7 @@ def roll_back(installation: Installation, home: Path, *, quiet: bool = False) ->
 @contextmanager
 def _working(installation: Installation, home: Path, quiet: bool) -> Iterator[Screen]:
     """Holds the lock, and has the log tell how the update ended."""
+    installation.check()
     screen = Screen(home / LOG, secrets.token_hex(4), quiet=quiet)
     try:
         with hangups_ignored(), _locked(installation):
@@ -158,11 +173,14 @@ def _kept(asked: tuple[str, ...] | None, before: tuple[str, ...]) -> tuple[str, 
     return before if asked is None else tuple(dict.fromkeys(asked))
 
 
-def _there(installation: Installation, version: Version) -> Path | None:
-    """A complete folder with that version, the current one first: a killed update may have left it."""
+def _there(installation: Installation, version: Version, sound: bool, screen: Screen) -> Path | None:
+    """A complete folder with that version that starts, the current one first, which does if it is `sound`. A killed
+    update may have left it."""
     current = installation.current
     same = [folder for folder, known in installation.complete() if _identity(known) == _identity(version)]
-    return current if current in same else next(iter(same), None)
+    if sound and current in same:
+        return current
+    return next((each for each in same if each != current and starts(each, version.version, screen)), None)
 
 
 def _identity(version: Version) -> tuple[str | tuple[str, ...], ...]:
@@ -171,14 +189,13 @@ def _identity(version: Version) -> tuple[str | tuple[str, ...], ...]:
 
 
 def _new(installation: Installation, version: Version, wheel: Wheel, before: Path | None, screen: Screen) -> Path:
+    check_extras(wheel, version.extras)
     folder = installation.new_folder(version.version)
     try:
         build(folder, wheel, version.extras, version.packages, screen)
         check(folder, version.version, before, screen)
-        if before and (lost := missing_packages(before, folder, screen)):
-            screen.say(
-                f"warning: not in the new version: {', '.join(lost)}; keep them with --with, once for all updates"
-            )
+        if before:
+            tell_missing_packages(before, folder, screen)
         installation.record(folder, version)
     except BaseException:
         if folder.exists():
@@ -187,15 +204,21 @@ def _new(installation: Installation, version: Version, wheel: Wheel, before: Pat
     return folder
 
 
-def _switched(installation: Installation, folder: Path, before: Path | None, screen: Screen) -> Version:
-    version = installation.read(folder)
-    assert version is not None
-    version = msgspec.structs.replace(version, replaced=before.name if before else "")
-    installation.record(folder, version)
+def _switch(installation: Installation, folder: Path, ref: str, before: Path | None, screen: Screen) -> None:
+    version = _record(installation, folder, ref=ref, replaced=before.name if before else "")
     installation.switch(folder)
     screen.say(f"now {version.shown}" + ("; undo with: hermes-lab update --rollback" if before else ""))
     if before is None:
         screen.say(f"add {installation.program.parent} to your PATH")
+
+
+def _record(installation: Installation, folder: Path, **changes: str) -> Version:
+    """Changes the record of a complete version."""
+    known = installation.read(folder)
+    assert known is not None
+    version = msgspec.structs.replace(known, **changes)
+    if version != known:
+        installation.record(folder, version)
     return version
 
 
@@ -210,7 +233,10 @@ def _prune(installation: Installation, screen: Screen) -> None:
             screen.say(f"{version.shown} stays until the processes that run from it have ended")
         else:
             screen.say(f"removing {version.shown}")
-            installation.remove(older)
+            try:
+                installation.remove(older)
+            except OSError as error:  # the update itself is done
+                screen.say(f"warning: {older}: cannot be removed: {error.strerror}")
 
 
 def _result(installation: Installation, before: Version | None, changed: bool, screen: Screen) -> Updated:

@@ -14,50 +14,10 @@ import pytest
 from fakes.command import lab
 from fakes.small_lab import SmallLab
 from update_kills import kill_updates
-
-from hermes_lab.runners.updates.layout import Installation
+from update_world import World
 
 pytestmark = pytest.mark.long
 _KILLS = 6
-
-
-class World:
-    """A repository, an installation and a home. Commands run as in a shell of their own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.lab = SmallLab(folder)
-        self.home = folder / "home"
-        self.home.mkdir()
-        self.at = folder / "at"
-        self.installation = Installation(self.at)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-        self.environment = {**kept, **self.lab.environment, "HERMES_HOME": str(self.home)}
-        self.command = [sys.executable, "-m", "hermes_lab", "update", "--at", str(self.at)]
-        self.update("--from", str(self.lab.repository))
-
-    def update(self, *args: str, code: int = 0) -> str:
-        done = subprocess.run([*self.command, *args], env=self.environment, capture_output=True, text=True)
-        assert done.returncode == code, done.stderr
-        return done.stderr
-
-    @property
-    def version(self) -> str:
-        """What the installed program answers."""
-        environment = {name: value for name, value in self.environment.items() if name != "PYTHONPATH"}
-        command = [str(self.at / "bin" / "hermes-lab"), "--version"]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()[1]
-
-    @property
-    def log(self) -> str:
-        return (self.home / "logs" / "update.log").read_text()
-
-    @property
-    def folders(self) -> list[str]:
-        return sorted(path.name.partition("-")[0] for path in (self.at / "versions").iterdir())
-
-    def ended(self) -> bool:
-        """Whether the last update in the log has ended."""
-        return bool(re.search(r" ended.*\n\Z", self.log))
 
 
 @pytest.fixture(scope="module")

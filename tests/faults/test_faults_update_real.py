@@ -33,11 +33,7 @@ def test_the_real_package_is_installed_and_runs_without_the_checkout(tmp_path: P
         text=True,
     )
     assert ran.returncode == 0, ran.stderr
-    refused = subprocess.run(
-        [str(at / "bin" / "hermes-lab"), "update", "--rollback"],
-        cwd=tmp_path,
-        env=plain,
-        capture_output=True,
-        text=True,
-    )
-    assert "has no version before" in refused.stderr  # the program knows the installation that it belongs to
+    for program in ((at / "bin" / "hermes-lab",), (at / "current" / "bin" / "python", "-m", "hermes_lab")):
+        command = [*map(str, program), "update", "--rollback"]
+        refused = subprocess.run(command, cwd=tmp_path, env=plain, capture_output=True, text=True)
+        assert "has no version before" in refused.stderr  # it knows the installation that it belongs to

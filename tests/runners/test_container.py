@@ -5,15 +5,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from fakes.command import lab
 
 from hermes_lab.config.home_file import load_home_config
 from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.runners import container
-from hermes_lab.runners.container import command, http_key, prepare, settings
+from hermes_lab.runners.container import check_user, command, http_key, prepare, settings
 from hermes_lab.sandbox.docker_seccomp import seccomp_profile
 
 ROOT = Path(__file__).parents[2]
@@ -94,6 +96,98 @@ def test_the_key_of_http_is_made_once_and_private(home: Path) -> None:
     assert len(key) > 30
     assert http_key(home) == key
     assert (home / "http-key").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_empty_key_is_made_again(home: Path) -> None:
+    """A kill or a full disk may have left the file of an older version empty."""
+    (home / "http-key").touch()
+    assert len(key := http_key(home)) > 30
+    assert (home / "http-key").read_text() == key
+    assert http_key(home) == key
+
+
+def test_a_full_disk_leaves_no_key_and_one_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        http_key(home)
+    assert sorted(path.name for path in home.iterdir()) == ["data", "skills"]
+
+
+@pytest.fixture
+def stranger(home: Path) -> Iterator[int]:
+    """Has the test run as an ordinary user."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    user = 4242
+    for path in (home, home / "data", home / "skills"):
+        os.chown(path, user, user)
+    for path in (*home.parents, home):
+        if path != Path("/tmp") and path.is_relative_to("/tmp"):
+            path.chmod(0o755)
+    os.setegid(user)
+    os.seteuid(user)
+    yield user
+    os.seteuid(0)
+    os.setegid(0)
+
+
+@pytest.mark.parametrize(("name", "mode"), [("http-key", 0o600), ("sessions.db", 0o644), ("gateway/inbox", 0o700)])
+def test_a_file_of_another_user_is_named_with_the_fix(home: Path, stranger: int, name: str, mode: int) -> None:
+    os.seteuid(0)
+    (home / name).parent.mkdir(exist_ok=True)
+    (home / name).write_text("old")
+    (home / name).chmod(mode)
+    (home / "config.yaml").write_text("{}")  # as `docker cp` leaves it; to read it is enough
+    os.seteuid(stranger)
+    wanted = f"{name.split('/')[0]}.*: belongs to user 0, and this is user 4242.* chown -R 4242:4242 {home}"
+    with pytest.raises(ConfigError, match=wanted) as caught:
+        prepare(home, {"PERSISTENT_DIR": str(home / "data")})
+    assert "\n" not in str(caught.value)
+
+
+def test_root_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(ConfigError, match=r"root: set HERMES_UID=\$\(id -u\)"):
+        check_user()
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    check_user()
+
+
+@pytest.mark.parametrize("password", ["p@ss", "p/ss", "p:ss", "p#ss", "p?ss", "p%41", "p ss", "pä"])
+def test_a_password_that_is_no_part_of_an_address_is_refused(password: str) -> None:
+    with pytest.raises(ConfigError, match="POSTGRES_PASSWORD: has characters") as caught:
+        command(["agent"], {**VARIABLES, "POSTGRES_PASSWORD": password})
+    assert password not in str(caught.value)
+    command(["agent"], {**VARIABLES, "POSTGRES_PASSWORD": "Az09-._~"})
+
+
+LOCAL = "sandbox.backend=local -c sandbox.allow_local=true"
+SSH = "sandbox.backend=ssh -c sandbox.ssh.host=host.invalid -c sandbox.ssh.isolation=none"
+
+
+@pytest.mark.parametrize("given", [LOCAL, SSH])
+@pytest.mark.parametrize("where", ["options", "config.yaml"])
+def test_no_chat_and_no_gateway_starts_in_the_image_without_isolation(home: Path, given: str, where: str) -> None:
+    settings = given.split(" -c ")
+    if where == "config.yaml":
+        content: dict[str, object] = {}
+        for setting in settings:
+            at, _, value = setting.partition("=")
+            *path, last = at.split(".")
+            section = content
+            for part in path:
+                section = section.setdefault(part, {})  # type: ignore[assignment]
+            section[last] = yaml.safe_load(value)
+        (home / "config.yaml").write_text(yaml.safe_dump(content))
+    options = [part for each in settings for part in ("-c", each)] if where == "options" else []
+    model = ("-c", "model={provider: scripted, name: 'hermes_lab.tasks.learner:noop'}")
+    image = {"HERMES_LAB_IMAGE": "1", "HERMES_HOME": str(home), "HERMES_HTTP_KEY": "key"}
+    for asked in (["chat", "Hello"], ["gateway", "run", "-c", "gateway.platforms=[http]"]):
+        done = lab(*asked, *model, *options, **image)
+        assert (done.returncode, done.stderr.count("nothing runs without isolation in this container")) == (2, 1)
 
 
 def test_the_program_says_what_is_wrong_in_one_line(home: Path) -> None:

@@ -103,6 +103,53 @@ def test_a_restart_keeps_the_process_and_its_options(home: Path) -> None:
     assert process.returncode == 0
 
 
+STAND_IN = """
+import json, os, sys, time
+home, then = sys.argv[1:]
+def status(**changes):
+    known = {"pid": os.getpid(), "version": "0.1.0", "installation": "/old/place", "started": "a", "working": 0}
+    with open(home + "/new", "w") as file:
+        json.dump({**known, "heartbeat": time.time() + 600, "ended": False, **changes}, file)
+    os.replace(home + "/new", home + "/gateway.json")
+os.makedirs(home + "/gateway")
+status()
+while not os.path.exists(home + "/gateway/restart"):
+    time.sleep(0.05)
+if then == "dies":
+    sys.exit(1)
+status(ended=True)
+if then == "comes back":
+    status(started="b")
+if then != "ends":
+    input()
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "code", "said"),
+    [
+        ("dies", 3, "the gateway ended and has not come back"),
+        ("ends", 3, "the gateway ended and has not come back"),
+        ("hangs", 3, "the gateway ended and has not come back"),
+        ("comes back", 0, "restarted with version 0.1.0 from /old/place; to change to "),
+    ],
+)
+def test_how_a_restart_ended_is_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch, then: str, code: int, said: str
+) -> None:
+    """The process that ended is still in the process table, as where nobody waits for it."""
+    monkeypatch.setattr("hermes_lab.runners.commands.gateway._BACK_SECONDS", 0.5)
+    monkeypatch.setattr("hermes_lab.runners.commands.gateway._RESTART_SECONDS", 60 if then == "comes back" else 3)
+    with subprocess.Popen([sys.executable, "-c", STAND_IN, str(home), then], stdin=subprocess.PIPE) as process:
+        while not (home / "gateway.json").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        done = lab("gateway", "restart")
+        process.communicate()
+    assert done.returncode == code
+    assert said in done.stdout
+
+
 def test_a_person_is_paired_and_unpaired_at_the_terminal(home: Path) -> None:
     store = GatewayStore(home)
     store.add_pairing("telegram", Sender("7", "Ann\x1b[31m"), "K7M2P9QX", since=0, most=5)

@@ -8,14 +8,21 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import hermes_lab
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tests/docs"))
+
+from code_blocks import blocks, commands  # noqa: E402
+from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running  # noqa: E402
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EPOCH = "1700000000"
 
@@ -102,27 +109,8 @@ def test_the_source_distribution_builds_the_same_wheel(builds: list[Path], backe
     assert hashlib.sha256(wheel.read_bytes()).hexdigest() == digests(builds[0])[wheel.name]
 
 
-# What the README does without an endpoint, with a scripted model in the endpoint's place.
-TRIED = """
-import hermes_lab as lab
-settings = {"model": {"provider": "scripted", "name": "hermes_lab.tasks.learner:learner"},
-            "skills": {"review_every": 0},
-            "suite": {"name": "ledger", "options": {"ruled": 3, "plain": 1}},
-            "learning": {"arms": ["off", "on"], "worlds": 2, "rounds": 2}}
-run = lab.experiment(settings, out="runs/quickstart", progress=False)
-episodes = lab.load(run)
-fits = lab.fit(episodes)
-lab.plot(episodes, fits, level=0.8)
-print(lab.compare(run))
-"""
-TASK = '{"prompt": "Write the first prime to primes.txt.", "verify": "echo 2 | cmp - primes.txt"}'
-NOOP = "-c model.provider=scripted -c model.name=hermes_lab.tasks.learner:noop"
-COMMANDS = [
-    "doctor",
-    "tasks check runs/tasks.jsonl",
-    f"run -c suite.path=runs/tasks.jsonl {NOOP} --out runs/dry",
-    "summary runs/dry --json",
-    "experiment -c configs/one-rule.yaml --out runs/one-rule",
+# What else the core does without an endpoint.
+MORE = [
     "show runs/one-rule --lane on",
     "skills health runs/one-rule",
     "compare runs/one-rule",
@@ -130,6 +118,22 @@ COMMANDS = [
     "tools list",
     "config show -c configs/endpoint.yaml",
 ]
+SMALLER = {'"worlds": 20': '"worlds": 2', '"rounds": 10': '"rounds": 2'}
+PRIMES = "printf '%s\\n' 2 3 5 7 11 13 17 19 23 29 > primes.txt"
+
+
+def reply(body: dict[str, Any]) -> str | Reply:
+    """A model that can write primes, and nothing else."""
+    last = body["messages"][-1]
+    if last["role"] == "user" and "ten primes" in last["content"]:
+        return Reply(tool_calls=[function_call("c", "terminal", {"command": PRIMES})])
+    return "Done."
+
+
+@pytest.fixture
+def endpoint() -> Iterator[FakeOpenAIServer]:
+    with running(FakeOpenAIServer(reply, models=["my-model"])) as server:
+        yield server
 
 
 def python_of(version: str) -> str:
@@ -142,31 +146,66 @@ def python_of(version: str) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", ["3.13"])
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
 def test_the_core_does_what_the_readme_says_in_a_fresh_environment(
-    builds: list[Path], tmp_path: Path, version: str
+    builds: list[Path], endpoint: FakeOpenAIServer, tmp_path: Path, version: str
 ) -> None:
     (wheel,) = builds[0].glob("*.whl")
-    check_core(wheel, python_of(version), tmp_path)
+    installed = Installed(wheel, python_of(version), tmp_path)
+    ran = []
+    for block in blocks("../README.md"):
+        text = block.text.replace("http://127.0.0.1:8000/v1", endpoint.base_url)
+        for whole, smaller in SMALLER.items():
+            text = text.replace(whole, smaller)
+        if block.title:
+            (installed.work / block.title).write_text(text)
+        elif block.language == "python":
+            assert all(smaller in text for smaller in SMALLER.values())
+            ran.append(installed.run("python", "-c", text))
+        else:
+            # What prepares a machine is checked by the test of the page.
+            ran += [installed.run(*words) for words in commands(text) if words[0] == "hermes-lab"]
+    assert any("1 solved" in said for said in ran)
+    for command in MORE:
+        installed.run("hermes-lab", *command.split())
 
 
-def check_core(wheel: Path, python: str, folder: Path) -> None:
-    """Installs a wheel in a fresh environment, and runs the README's commands and Python in an empty folder."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    environment = {**kept, "HERMES_HOME": str(folder / "home"), "MPLBACKEND": "agg"}
-    subprocess.run([python, "-m", "venv", folder / "venv"], env=environment, check=True)
-    program = folder / "venv" / "bin"
-    pip = [program / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, wheel], env=environment, check=True)
-    work = folder / "work"
-    (work / "runs").mkdir(parents=True)
-    (work / "runs" / "tasks.jsonl").write_text(TASK)
-    for command in COMMANDS:
-        words = [program / "hermes-lab", *command.split()]
-        done = subprocess.run(words, cwd=work, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-    done = subprocess.run([program / "python", "-c", TRIED], cwd=work, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+class Installed:
+    """A wheel in a fresh environment, whose programs run in an empty folder."""
+
+    def __init__(self, wheel: Path, python: str, folder: Path) -> None:
+        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        self.environment = {**kept, "HERMES_HOME": str(folder / "home"), "MPLBACKEND": "agg"}
+        self.programs, self.work = folder / "venv" / "bin", folder / "work"
+        self.work.mkdir()
+        subprocess.run([python, "-m", "venv", folder / "venv"], env=self.environment, check=True)
+        self.run("python", "-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel))
+
+    def run(self, program: str, *words: str) -> str:
+        """Runs a program, which must succeed; returns what it printed."""
+        command = [self.programs / program, *words]
+        done = subprocess.run(command, cwd=self.work, env=self.environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{program} {' '.join(words)}: {done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_a_distribution_is_that_of_the_commit(tmp_path: Path) -> None:
+    """What is changed or new and not committed is not in it."""
+    copy = tmp_path / "copy"
+    subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(copy)], check=True)
+    (copy / "hermes_lab" / "errors.py").write_text("changed")
+    (copy / "hermes_lab" / "not_committed.py").write_text("new")
+    subprocess.run(["make", "-C", str(copy), "dist", f"PYTHON={sys.executable}"], check=True, capture_output=True)
+    sums = dict(reversed(line.split("  ")) for line in (copy / "dist" / "SHA256SUMS").read_text().splitlines())
+    assert sums == {name: each for name, each in digests(copy / "dist").items() if name != "SHA256SUMS"}
+    (wheel,) = (copy / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as file:
+        assert "hermes_lab/not_committed.py" not in file.namelist()
+        committed = subprocess.run(
+            ["git", "-C", str(ROOT), "show", "HEAD:hermes_lab/errors.py"], check=True, capture_output=True
+        )
+        assert file.read("hermes_lab/errors.py") == committed.stdout
 
 
 def test_the_version_is_one() -> None:

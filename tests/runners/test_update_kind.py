@@ -1,6 +1,7 @@
 """What `hermes-lab update` says where another program installed the package."""
 
 import json
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 from fakes.command import lab
 
+from hermes_lab.errors import ConfigError
 from hermes_lab.runners.updates.kind import how_to_update
+from hermes_lab.runners.updates.sources import parse_source
 
 
 @pytest.fixture
@@ -30,23 +33,64 @@ def installed_from(monkeypatch: pytest.MonkeyPatch, direct: dict[str, Any] | Non
     monkeypatch.setattr("hermes_lab.runners.updates.kind.distribution", lambda name: Distribution())
 
 
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A folder that looks like a repository."""
+    (tmp_path / "a b" / ".git").mkdir(parents=True)
+    return tmp_path / "a b"
+
+
 @pytest.mark.parametrize(
-    ("direct", "said"),
+    ("direct", "installed", "source"),
     [
-        (None, f"{sys.executable} -m pip install --upgrade hermes-lab; or hermes-lab update --at DIR --from index"),
-        ({"url": "file:///tmp/lab.whl", "archive_info": {}}, "-m pip install --upgrade file:///tmp/lab.whl"),
-        ({"url": "https://x.org/l.git", "vcs_info": {"vcs": "git"}}, "--upgrade git+https://x.org/l.git"),
-        ({"url": "file:///home/a%20b/lab", "dir_info": {"editable": True}}, "git -C '/home/a b/lab' pull --ff-only"),
+        (None, "hermes-lab", "index"),
+        ({"url": "https://x.org/l.git", "vcs_info": {"vcs": "git"}}, "git+https://x.org/l.git", "https://x.org/l.git"),
+        ({"url": "https://x.org/l", "vcs_info": {"vcs": "hg"}}, "hg+https://x.org/l", "SOURCE"),
+        ({"url": "https://x.org/hermes_lab-1.whl", "archive_info": {}}, "https://x.org/hermes_lab-1.whl", "SOURCE"),
+        ({"url": "file:///tmp/none.whl", "archive_info": {}}, "/tmp/none.whl", "SOURCE"),
+        ({"url": "file://{repository}", "dir_info": {}}, "'{repository}'", "'{repository}'"),
     ],
 )
-def test_pip_and_a_checkout(
-    prefix: Path, monkeypatch: pytest.MonkeyPatch, direct: dict[str, Any] | None, said: str
+@pytest.mark.parametrize("pip", [True, False])
+def test_pip_and_uv(
+    prefix: Path,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    direct: dict[str, Any] | None,
+    installed: str,
+    source: str,
+    pip: bool,
 ) -> None:
+    if direct:
+        direct = {**direct, "url": direct["url"].format(repository=str(repository).replace(" ", "%20"))}
     installed_from(monkeypatch, direct)
-    assert said in how_to_update()
+    if not pip:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    how = f"uv pip install --python {sys.executable}" if not pip else f"{sys.executable} -m pip install"
+    said = how_to_update()
+    assert f"{how} --upgrade {installed.format(repository=repository)}; or" in said
+    assert f"--from {source.format(repository=repository)} makes" in said
+
+
+def test_a_checkout(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed_from(monkeypatch, {"url": "file:///home/a%20b/lab", "dir_info": {"editable": True}})
     done = lab("update")
     assert done.returncode == 2
-    assert said in done.stderr
+    assert "git -C '/home/a b/lab' pull --ff-only" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("git+https://x.org/l.git", "give https://x.org/l.git"),
+        ("git+https://ann:secret@x.org/l.git", "give https://x.org/l.git"),
+        ("https://x.org/hermes_lab-1-py3-none-any.whl#sha256=1", "download the wheel"),
+    ],
+)
+def test_a_source_that_only_pip_takes_is_refused_with_the_fix(source: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)) as caught:
+        parse_source(source)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
