@@ -29,6 +29,7 @@ def config_of(base_url: str, *overrides: str) -> EnvConfig:
             *(f"model.base_url={base_url}", "model.name=fake", "model.max_retries=0", "run.concurrency=4"),
             *("suite.options.ruled=1", "suite.options.plain=0", "learning.arms=[on]", "learning.worlds=2"),
             *("env.group_size=2", "env.max_token_length=100000", "env.objective=both", REVIEWS),
+            *("env.knowledge=none", "env.min_success=0", "env.max_success=1"),
             *overrides,
         ]
     )
@@ -86,6 +87,7 @@ async def test_follow_ups_with_one_library_are_groups_of_their_own(tmp_path: Pat
         (["learning.arms=[off]"], r"learning\.arms: off"),
         (["env.group_size=4"], r"env\.reviews\.repeats: is 2, and env\.group_size 4"),
         (["agent.program=hermes"], r"agent\.program"),
+        (["env.knowledge=mixed"], r"env\.knowledge: is mixed; a learning episode begins with skills\.library"),
     ],
 )
 def test_an_environment_that_cannot_review_is_refused(overrides: list[str], message: str) -> None:

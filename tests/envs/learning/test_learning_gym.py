@@ -118,6 +118,7 @@ def test_a_worker_that_never_answers_leaves_nothing_to_review() -> None:
     [
         (["learning.arms=[off]"], WORTH, "learning.arms: off"),
         (["agent.program=hermes"], WORTH, "agent.program"),
+        (["env.knowledge=mixed"], WORTH, "env.knowledge: is mixed; a learning episode begins with skills.library"),
         ([], WORTH | {"followups": 0}, "followups"),
     ],
 )
