@@ -32,7 +32,8 @@ def register(app: typer.Typer) -> None:
         "serve",
         help="Send scored groups to an Atropos server until the trainer has reached its step count.\n\n"
         "hermes-lab env serve -c configs/env/atropos.yaml --api-url http://127.0.0.1:8000\n\n"
-        "hermes-lab env serve -c configs/env/atropos.yaml --lock configs/locks/grpo-cpu.yaml",
+        "hermes-lab env serve -c configs/env/locked.yaml --lock configs/locks/grpo-cpu.yaml --api-url "
+        "http://127.0.0.1:8010",
     )(serve)
     group.command(
         "process",

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -12,16 +13,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 from fakes.command import lab
 from fakes.ledger_sampler import LedgerSampler
 from fakes.openai_server import FakeOpenAIServer, running
 
+from hermes_lab.envs.atropos.config import check_sampling
 from hermes_lab.envs.groups import read_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.environments.lock import load_locked
 from hermes_lab.runners.environments.runs import run_serve
-from hermes_lab.training.lock import write_lock
+from hermes_lab.training.lock import load_lock, write_lock
 
 HERMES_LAB = str(Path(sys.executable).parent / "hermes-lab")
 ROOT = Path(__file__).parents[2]
@@ -263,6 +266,33 @@ def test_an_override_of_a_locked_value_is_refused(lock: Path, override: str, fie
     with pytest.raises(ConfigError, match=f"{field} is locked at '?{value}") as refused:
         load_locked([override], lock)
     assert "train lock" in str(refused.value)
+
+
+def documented_pairs() -> list[tuple[Path, Path]]:
+    """The configurations and locks that documented commands give together."""
+    shown = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("configs/env/*.yaml"), ROOT / "runners/commands/environments.py"]
+    text = " ".join(re.sub(r"[\s#\\\"]+", " ", path.read_text()) for path in shown)
+    found = re.findall(r"env \w+ -c (configs/env/\S+) --lock (configs/locks/\S+?\.yaml)", text)
+    return sorted({(ROOT / config, ROOT / lock) for config, lock in found})
+
+
+def test_every_documented_environment_fits_its_lock() -> None:
+    pairs = documented_pairs()
+    assert {config.name for config, _ in pairs} == {"locked.yaml", "reviews-locked.yaml"}
+    for path, lock in pairs:
+        config = load_locked([str(path)], lock)
+        check_sampling(config)
+        assert config.env.group_size == load_lock(lock).grpo.group_size  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("whole", "part"), [("atropos", "locked"), ("reviews", "reviews-locked")])
+def test_an_environment_for_a_lock_is_the_shipped_one_without_locked_values(whole: str, part: str) -> None:
+    values = {name: yaml.safe_load((ROOT / f"configs/env/{name}.yaml").read_text()) for name in (whole, part)}
+    for section, given in values[part].items():
+        assert given.items() <= values[whole][section].items()
+    locked = {"model": {"base_url", "name", "sampling"}, "env": {"group_size", "reviews"}, "run": {"concurrency"}}
+    for section, given in values[whole].items():
+        assert set(given) - set(values[part].get(section, {})) <= locked.get(section, set())
 
 
 def test_a_server_of_its_own_is_refused_under_a_lock(lock: Path) -> None:
