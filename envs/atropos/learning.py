@@ -44,11 +44,11 @@ class LearningSource:
         return max(1, -(-self._config.run.concurrency // (self._worth.followups * self._worth.repeats)))
 
     def items(self) -> Iterator[LearningLane]:
-        """Endless: a learning episode in each of `learning.worlds` worlds, then in the same worlds with new tasks, or
-        with the same ones if the suite is finite."""
+        """Endless: a learning episode in each of `learning.worlds` worlds, then in the next ones, or the same if the
+        suite is finite."""
         suite, worlds = self._config.suite, self._config.learning.worlds
         for epoch in count():
-            draw = Draw(suite.split, suite.seed + epoch, suite.world, worlds, worlds)
+            draw = Draw(suite.split, suite.seed + epoch, suite.world + epoch * worlds, worlds, worlds)
             for lane in draw_lanes(self._rollouts.context.suite, self._config, self._worth, draw, self._start):
                 yield replace(lane, name=lane_name(LaneKey(lane.arm, epoch, lane.world), with_weights=False))
 

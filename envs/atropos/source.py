@@ -83,14 +83,15 @@ class GroupSource:
         Tasks of kinds outside of `env.min_success` to `env.max_success` are left out, but not all of a pass.
         """
         for epoch in count():
-            begun = False
+            begun, before = False, self._tally.left_out.copy()
             for item in self._pass(epoch):
                 if self._kinds.wanted(item.kind):
                     begun = True
                     yield item
                 else:
                     self._tally.left_out[item.kind] += 1
-            if not begun:
+            if not begun:  # so nothing is left out
+                self._tally.left_out = before
                 yield from self._pass(epoch)
 
     def _pass(self, epoch: int) -> Iterator[Item]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.envs.knowledge import start_library
 from hermes_lab.envs.learning.config import ReviewWorth, check_learning
 from hermes_lab.envs.learning.lanes import Draw, LearningLane, draw_lanes
 from hermes_lab.envs.learning.run import LaneOutcome, LearningRun
@@ -33,11 +34,12 @@ def make_review_rollout_func(
     """A `rollout_func` over `suite.count` learning episodes in `learning.worlds` worlds, on the vLLM at
     `config.model.base_url`.
 
-    The trainer's `num_generations` is the number of reviews of a finished episode. Raises `ConfigError` as
-    `make_rollout_func`, and if a learning episode has several tasks: TRL asks for one group at a time.
+    They begin with `library`, by default `skills.library`. The trainer's `num_generations` is the number of reviews of
+    a finished episode. Raises `ConfigError` as `make_rollout_func`, and if a learning episode has several tasks: TRL
+    asks for one group at a time.
     """
     check_server(config)
-    return ReviewRolloutFunc(config, worth, adapters, library or Library(), seen, say)
+    return ReviewRolloutFunc(config, worth, adapters, start_library(config, library), seen, say)
 
 
 def review_prompt_rows(config: RunConfig, worth: ReviewWorth) -> list[dict[str, Any]]:

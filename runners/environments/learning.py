@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from hermes_lab.analysis.libraries import load_initial_library
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.groups import write_groups
 from hermes_lab.envs.learning.config import check_learning
@@ -18,7 +19,6 @@ from hermes_lab.records import EpisodeLog, read_episodes
 from hermes_lab.runners.engine.execute import run_blocking
 from hermes_lab.runners.engine.executors import open_executor
 from hermes_lab.runners.engine.folder import keep_suite, lock_folder, open_folder
-from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.engine.open_files import raise_open_file_limit
 from hermes_lab.runners.engine.plan import Lane, tasks_digest
 from hermes_lab.runners.engine.snapshots import keep_knowledge, remove_partial_snapshots, save_knowledge

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from hermes_lab.analysis.libraries import load_initial_library
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.advice import Measured, advice, listed, measure
 from hermes_lab.envs.atropos.client import AtroposClient, AtroposError
@@ -29,7 +30,6 @@ from hermes_lab.envs.signal import Signal, signal_of
 from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.records import EpisodeLog, read_episodes, write_json
 from hermes_lab.runners.engine.executors import open_executor
-from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.environments.learning import learn
 from hermes_lab.runners.environments.lock import load_locked
 from hermes_lab.runners.interrupt import one_interrupt
@@ -214,10 +214,7 @@ async def _opened(config: RunConfig, out: Path, say: Say) -> AsyncIterator[tuple
     """The rollouts, and the log in `out` that records their episodes."""
     log = EpisodeLog(out)
     try:
-        library = load_initial_library(config.skills.library)
-        async with open_rollouts(
-            config, log=out / "server.log", say=say, library=library, executor=open_executor
-        ) as rollouts:
+        async with open_rollouts(config, log=out / "server.log", say=say, executor=open_executor) as rollouts:
             say(f"episodes: {log.path}")
             yield rollouts, log
     finally:

@@ -59,9 +59,9 @@ def test_completions_are_the_reviews_of_one_finished_episode(tmp_path: Path) -> 
 
 def test_skills_that_a_learning_episode_does_not_begin_with_are_refused(tmp_path: Path) -> None:
     config = config_of("http://127.0.0.1:1/v1", "env.knowledge=mixed")
-    with pytest.raises(ConfigError, match="env.knowledge: is mixed; a learning episode begins with skills.library"):
+    with pytest.raises(ConfigError, match=r"env\.knowledge: is mixed; a learning episode begins with skills\.library"):
         make_review_rollout_func(config, worth(), tmp_path / "adapters")
-    with pytest.raises(ConfigError, match="env.knowledge: is mixed"):
+    with pytest.raises(ConfigError, match=r"env\.knowledge: is mixed"):
         review_prompt_rows(config, worth())
 
 

@@ -135,7 +135,12 @@ def test_a_training_killed_before_any_write_resumes_to_the_very_same_adapters(
         ),
         ("review", {}, {"rollouts": ("suite.name=ledger", "learning.arms=[off]")}, "rollouts: learning.arms: off"),
         ("review", {}, {"rollouts": ("suite.name=ledger", "learning.arms=[placebo]")}, "teach nothing"),
-        ("review", {}, {"rollouts": (*ROLLOUTS, "env.knowledge=mixed")}, "rollouts: env.knowledge: is mixed; a learning"),
+        (
+            "review",
+            {},
+            {"rollouts": (*ROLLOUTS, "env.knowledge=mixed")},
+            "rollouts: env.knowledge: is mixed",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_written(

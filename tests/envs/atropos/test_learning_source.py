@@ -1,6 +1,7 @@
 """Learning episodes as groups of an Atropos environment."""
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,20 @@ async def test_reviews_are_posted_with_their_own_tokens_and_what_they_earned(tmp
         assert {len(messages) for messages in row["messages"]} >= {len(row["messages"][0])}
     assert "mean value of a review +0.49" in str(tally)
     assert sum(bool(episode.review) for episode in kept) == 2
+
+
+async def test_every_pass_has_worlds_of_its_own(tmp_path: Path) -> None:
+    async with FakeOpenAIServer(LearningSampler(3)) as server:
+        config = config_of(server.base_url, "suite.world=40", "learning.worlds=3")
+        async with open_rollouts(config.rollouts, log=tmp_path / "server.log", say=print) as rollouts:
+            source = LearningSource(config, rollouts, Tally(), ignore, Library())
+            lanes = list(islice(source.items(), 7))
+    assert [lane.world for lane in lanes] == list(range(40, 47))
+    assert len({lane.name for lane in lanes}) == 7
+
+
+async def ignore(episode: Episode) -> None:
+    del episode
 
 
 async def test_follow_ups_with_one_library_are_groups_of_their_own(tmp_path: Path) -> None:
