@@ -10,6 +10,7 @@ from hermes_lab.envs.atropos.kinds import Kinds, kind_of
 from hermes_lab.envs.atropos.messages import ScoredData
 from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.rollouts import Rollouts
+from hermes_lab.envs.signal import rate_rollouts
 from hermes_lab.errors import HermesLabError
 from hermes_lab.types import Episode, ScoredGroup, Task
 
@@ -108,8 +109,8 @@ class GroupSource:
             raise NothingWorks(f"every rollout of the last {GIVE_UP} groups errored: {self._tally.last_error}")
         self._kinds.saw(item.kind, episodes)
         group = make_group(episodes, self._config.env, self.longest)
+        self._tally.judge(rate_rollouts(episodes, group.reason if isinstance(group, Refused) else ""))
         if isinstance(group, Refused):
-            self._tally.refused[group.reason] += 1
             return None
         return Made(group, scored_data(group, episodes, messages=self._config.env.messages))
 

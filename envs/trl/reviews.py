@@ -10,7 +10,8 @@ from hermes_lab.envs.knowledge import start_library
 from hermes_lab.envs.learning.config import ReviewWorth, check_learning
 from hermes_lab.envs.learning.lanes import Draw, LearningLane, draw_lanes
 from hermes_lab.envs.learning.run import LaneOutcome, LearningRun
-from hermes_lab.envs.learning.worth import ERRORED, Refused, reviews_of, values_of
+from hermes_lab.envs.learning.worth import Refused, reviews_of, values_of
+from hermes_lab.envs.refusals import ERRORED
 from hermes_lab.envs.rollouts import Rollouts
 from hermes_lab.envs.trl.rollout import RolloutFunc, Sampled, check_server, ignore, prompt_row
 from hermes_lab.errors import ConfigError

@@ -135,7 +135,7 @@ def test_check_measures_the_signal_of_a_few_groups(model: FakeOpenAIServer, tmp_
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "ledger: groups of 4 rollouts, knowledge mixed"
-    assert lines[1] == "  usable    3/3 (44-100 %) groups have rewards that differ"
+    assert lines[1] == "  usable    3/3 (44-100 %) groups can be trained on"
     assert lines[2].startswith("  variance  of rewards: 0.333 within groups, 0 between groups, so 100 % of it")
     assert sum(line.startswith("  knowledge ") for line in lines) >= 2
     assert not any(line.startswith("  advice") for line in lines)
@@ -156,10 +156,10 @@ def test_check_of_a_hopeless_model_gives_advice_and_exits_1(tmp_path: Path) -> N
 def test_check_says_where_groups_are_refused_for_their_length(model: FakeOpenAIServer, tmp_path: Path) -> None:
     done = check(tmp_path, *signal_of(model.base_url, "-c", "env.max_token_length=10", "--json"))
     report = json.loads(done.stdout)
-    assert (done.returncode, report["usable"]["count"], report["refused"]) == (1, 3, {"longer than 10 tokens": 3})
+    assert (done.returncode, report["usable"]["count"], report["refused"]) == (1, 0, {"longer than 10 tokens": 3})
     assert report["advice"] == [
-        "groups are refused because rollouts are longer than 10 tokens: env.max_token_length above them, or less text: "
-        "agent.prompt=compact, fewer agent.toolsets"
+        "env.max_token_length above 10, or less text: agent.prompt=compact, fewer agent.toolsets, a lower "
+        "agent.max_iterations (groups are longer than 10 tokens)"
     ]
 
 

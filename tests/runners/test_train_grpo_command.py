@@ -132,7 +132,7 @@ def test_a_probe_measures_a_few_groups(tmp_path: Path) -> None:
     text = " ".join(done.stdout.split())
     assert "probe 2 of 2 groups usable: 4 of 8 rollouts solved, rewards 0 to 1" in text
     assert "about 2.0 of 2 in a round, none with probability 0 %" in text
-    assert "usable 2/2 (34-100 %) groups have rewards that differ" in text
+    assert "usable 2/2 (34-100 %) groups can be trained on" in text
     assert "variance of rewards: 0.333 within groups, 0 between groups, so 100 % of it can be learned from" in text
     assert "knowledge a hidden rule: 2/2 (34-100 %) groups usable, 4 of 8 rollouts solved" in text
     assert not (tmp_path / "out").exists()
