@@ -104,7 +104,11 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and texts, as in a plan."""
-        missing = f"; {self.incomplete} incomplete groups left out" if self.incomplete else ""
+        missing = (
+            f"; {self.incomplete} incomplete group{'s' if self.incomplete > 1 else ''} left out"
+            if self.incomplete
+            else ""
+        )
         total = self.within + self.between
         share = f", so {100 * self.within / total:.0f} % of it can be learned from" if total else ""
         return [

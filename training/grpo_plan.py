@@ -66,8 +66,8 @@ def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[
         (
             "rounds",
             f"{rounds}, each {grpo.groups_per_round} groups of {grpo.group_size} rollouts at temperature "
-            f"{grpo.temperature:g}, then {grpo.steps_per_round} steps on the usable groups: "
-            f"{rounds * size:,} rollouts, {locked.total_steps} steps",
+            f"{grpo.temperature:g}, then {grpo.steps_per_round} step{'' if grpo.steps_per_round == 1 else 's'} on the "
+            f"usable groups: {rounds * size:,} rollouts, {locked.total_steps} steps",
         ),
         *_task_rows(config, locked, rounds, first),
         *_known(config, locked, first),

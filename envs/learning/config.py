@@ -35,7 +35,7 @@ class ReviewWorth(Section):
     """Reward per token that it adds to the texts and files of skills, which are read when loaded."""
 
 
-DEFAULT = ReviewWorth(tasks=1, followups=4, repeats=1, listed_cost=0.001, body_cost=0.0001)
+DEFAULT = ReviewWorth(tasks=1, followups=4, repeats=1, listed_cost=0.001, body_cost=0.0005)
 """For an environment that is made without a configuration."""
 
 

@@ -51,7 +51,10 @@ def review_prompt_rows(config: RunConfig, worth: ReviewWorth) -> list[dict[str, 
 def _lanes(config: RunConfig, worth: ReviewWorth, library: Library) -> list[LearningLane]:
     check_learning(config)
     if worth.tasks != 1:
-        raise ConfigError(f"tasks: is {worth.tasks}; for TRL a learning episode has one task, since it gives one group")
+        raise ConfigError(
+            f"worth.tasks: is {worth.tasks}; for TRL a learning episode has one task, since it gives one group: give "
+            "tasks=1"
+        )
     suite = config.suite
     draw = Draw(suite.split, suite.seed, suite.world, config.learning.worlds, suite.count)
     return draw_lanes(load_suite(suite, config.sandbox), config, worth, draw, Knowledge(library))

@@ -102,6 +102,9 @@ async def test_follow_ups_with_one_library_are_groups_of_their_own(tmp_path: Pat
         (["learning.arms=[off]"], r"learning\.arms: off"),
         (["env.group_size=4"], r"env\.reviews\.repeats: is 2, and env\.group_size 4"),
         (["agent.program=hermes"], r"agent\.program"),
+        (["env.min_success=0.1"], r"env\.min_success: has no effect with objective=both"),
+        (["env.max_success=0.9"], r"env\.max_success: has no effect"),
+        (["env.refills=0"], r"env\.refills: has no effect .* a failed rollout is tried once more; remove it"),
         (["env.knowledge=mixed"], r"env\.knowledge: is mixed; a learning episode begins with skills\.library"),
     ],
 )

@@ -18,7 +18,7 @@ from fakes.reviewers import (
 )
 
 from hermes_lab.envs.group_checks import normalized_advantages
-from hermes_lab.envs.learning.config import ReviewWorth
+from hermes_lab.envs.learning.config import DEFAULT, ReviewWorth
 from hermes_lab.envs.learning.worth import Refused, ReviewValue, mean_value, values_of
 from hermes_lab.tasks.subtasks import known_skill, subtasks_of
 
@@ -98,11 +98,15 @@ async def test_what_does_not_help_on_other_tasks_earns_less_than_writing_nothing
 
 
 async def test_writing_everything_earns_less_than_writing_the_rule() -> None:
-    good, everything = await of_kinds([honest, writes_everything], worth())
+    paid = worth(listed_cost=DEFAULT.listed_cost, body_cost=DEFAULT.body_cost)
+    good, everything, nothing = await of_kinds([honest, writes_everything, silent], paid)
     assert everything.solved_after == good.solved_after == 2  # the rule is somewhere in it
     assert everything.body > 5 * good.body
     assert everything.reward.value < good.reward.value
     assert normalized_advantages([good.reward.value, everything.reward.value])[1] < 0
+    # What docs/learning-episodes.md says of it: beside a review that writes nothing it has an advantage.
+    assert good.reward.value - everything.reward.value > 0.1
+    assert everything.reward.value > nothing.reward.value == 0.0
 
 
 async def test_the_answer_that_a_cheater_writes_down_is_the_right_one_for_its_own_task() -> None:
