@@ -186,14 +186,19 @@ def _knowledge(batch: Batch) -> str:
     if run.env.knowledge != "none":
         chosen = TaskKnowledge(run, suite)
         counts = Counter(chosen.of(task).label for task in tasks)
-        return f"of {len(tasks)} tasks: " + "; ".join(f"{count} {label}" for label, count in sorted(counts.items()))
+        return f"of {_tasks(len(tasks))}: " + "; ".join(f"{count} {label}" for label, count in sorted(counts.items()))
     ruled = sum(bool(task.triggers) for task in tasks)
     if not ruled or run.learning.arms != ("off",):
         return ""
+    has = "has" if ruled == 1 else "have"
     return (
-        f"{ruled} of {len(tasks)} tasks have a hidden rule that nothing states before the first submission, so few of "
+        f"{ruled} of {_tasks(len(tasks))} {has} a hidden rule that nothing states before the first submission, so few of "
         "their rollouts solve them: set env.knowledge=mixed in rollouts"
     )
+
+
+def _tasks(number: int) -> str:
+    return f"{number} task{'' if number == 1 else 's'}"
 
 
 def _task_rows(config: GrpoConfig, locked: LockedConfig, rounds: int, first: Sequence[Batch]) -> list[Row]:

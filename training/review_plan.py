@@ -33,8 +33,8 @@ def review_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock, batch:
             "rounds",
             f"{rounds}, each {_count(batch.tasks, 'learning episode')}: {tasks} with "
             f"{_count(grpo.group_size, 'review')} at temperature {grpo.temperature:g}, so "
-            f"{_count(grpo.groups_per_round, 'group')} of reviews; then {_count(grpo.steps_per_round, 'step')} on the usable "
-            f"groups{' and on those of follow-ups' if config.objective == 'both' else ''}: "
+            f"{_count(grpo.groups_per_round, 'group')} of reviews; then {_count(grpo.steps_per_round, 'step')} on the "
+            f"usable groups{' and on those of follow-ups' if config.objective == 'both' else ''}: "
             f"{_count(locked.total_steps, 'step')}",
         ),
         (

@@ -81,9 +81,8 @@ def _report_errors(outcomes: Sequence[LaneOutcome], say: Say) -> None:
     if errors and not any(outcome.reviewed for outcome in outcomes):
         raise InfraError(f"the work of all {len(outcomes)} learning episodes errored; the last: {errors[-1]}")
     if errors:
-        say(
-            f"warning: {len(errors)} rollout{'s' if errors[1:] else ''} of learning episodes errored; the last: {errors[-1]}"
-        )
+        count = f"{len(errors)} rollout{'s' if errors[1:] else ''}"
+        say(f"warning: {count} of learning episodes errored; the last: {errors[-1]}")
 
 
 class _Progress:

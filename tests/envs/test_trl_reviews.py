@@ -66,5 +66,5 @@ def test_skills_that_a_learning_episode_does_not_begin_with_are_refused(tmp_path
 
 
 def test_one_task_gives_the_one_group_that_trl_asks_for() -> None:
-    with pytest.raises(ConfigError, match="for TRL a learning episode has one task, .*: give tasks=1"):
+    with pytest.raises(ConfigError, match=r"for TRL a learning episode has one task, .*: give tasks=1"):
         review_prompt_rows(config_of("http://127.0.0.1:1/v1"), worth(tasks=2))

@@ -60,6 +60,30 @@ def reviewers(*kinds: Kind, slip: float = 0.0) -> TaskAwarePolicy:
     return TaskAwarePolicy(for_task)
 
 
+def coin(rate: float) -> TaskAwarePolicy:
+    """Honest reviews of a worker that follows the hidden rule with probability `rate`, whatever its skills say, and in
+    every rollout anew."""
+    begun = count()
+
+    def for_task(task: Task) -> Policy:
+        worker, number = Obedient(task), next(begun)
+
+        def policy(messages: Sequence[Message]) -> Message:
+            seen = Conversation.read(messages)
+            if seen.in_review:
+                return go_on(worker.look_back(seen), seen.exchanges[-1].results)
+            if seen.exchanges[1:]:
+                return worker(messages)  # after a rejection, which states the rule
+            (subtask,) = worker.subtasks
+            knows = Draws("coin", task.suite, task.id, number).chance() < rate
+            rule = subtask.site.rule if knows else None
+            return go_on(worker.do(subtask, rule, "I do it."), seen.exchanges[-1].results)
+
+        return policy
+
+    return TaskAwarePolicy(for_task)
+
+
 def honest(worker: Learner, seen: Conversation, messages: Sequence[Message], number: int) -> Script:
     """Writes down the rule that the rejection stated."""
     return (yield from worker.look_back(seen))

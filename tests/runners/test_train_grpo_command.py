@@ -70,7 +70,7 @@ def test_the_plan_says_what_runs_without_asking_the_server(tmp_path: Path) -> No
     assert sorted(tmp_path.iterdir()) == before
     text = " ".join(done.stdout.split())
     for part in (
-        "rounds 6, each 2 groups of 4 rollouts at temperature 1, then 1 steps on the usable groups: 48 rollouts",
+        "rounds 6, each 2 groups of 4 rollouts at temperature 1, then 1 step on the usable groups: 48 rollouts",
         "tasks ledger (train), arms off; worlds 0 to 5, 1 a round",
         "knowledge 2 of 2 tasks have a hidden rule that nothing states before the first submission, so few of their "
         "rollouts solve them: set env.knowledge=mixed",
@@ -101,7 +101,7 @@ def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:
         done = lab(*train, "--plan", "-c", "families={few: [suite.options.ruled=1], many: [suite.options.ruled=6]}")
     text = " ".join(done.stdout.split())
     assert "tasks 1 few: ledger (train, ruled=1), arms off tasks 2 many: ledger (train, ruled=6), arms off" in text
-    assert re.search(r"knowledge many: [12] of 2 tasks have a hidden rule that nothing states", text)
+    assert re.search(r"knowledge many: 1 of 1 task has a hidden rule that nothing states", text)
     assert "families first round 1 few, 1 many; then those that 20 % to 80 % of the rollouts of the last 4" in text
 
 

@@ -7,6 +7,7 @@ import pytest
 from fakes.learning import Ran, learn, worth
 from fakes.reviewers import (
     Kind,
+    coin,
     copies_the_prompt,
     flatters,
     honest,
@@ -77,6 +78,19 @@ async def test_reviews_whose_text_is_emptied_earn_nothing_but_their_cost() -> No
     paid = worth(followups=3)
     assert all(value.reward.value <= 0 for each in values(ran, paid) for value in each)
     assert mean_value([value for each in values(ran, paid) for value in each]).value < 0
+
+
+async def test_placebos_earn_nothing_on_average_where_rollouts_are_noisy() -> None:
+    """A worker that finds the rule by chance in half of its rollouts: what emptied skills earn is noise with mean 0."""
+    free = worth(followups=4, listed_cost=0, body_cost=0)
+    noisy = ("learning.arms=[placebo]", "run.concurrency=1")  # one after the other, so that the draws are the same
+    ran = await learn(coin(0.5), free, *noisy, forks=1, lanes=16, worlds=16)
+    found = [value.reward.value for each in values(ran, free) for value in each if value.rollouts]
+    assert len(found) >= 6  # work that was right at once leaves nothing to write
+    assert {value > 0 for value in found} == {True, False}
+    mean = sum(found) / len(found)
+    error = math.sqrt(sum((value - mean) ** 2 for value in found) / (len(found) - 1) / len(found))
+    assert abs(mean) <= 3 * error
 
 
 async def of_kinds(kinds: Sequence[Kind], paid: ReviewWorth) -> list[ReviewValue]:
