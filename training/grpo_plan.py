@@ -192,8 +192,8 @@ def _knowledge(batch: Batch) -> str:
         return ""
     has = "has" if ruled == 1 else "have"
     return (
-        f"{ruled} of {_tasks(len(tasks))} {has} a hidden rule that nothing states before the first submission, so few of "
-        "their rollouts solve them: set env.knowledge=mixed in rollouts"
+        f"{ruled} of {_tasks(len(tasks))} {has} a hidden rule that nothing states before the first submission, so few "
+        "of their rollouts solve them: set env.knowledge=mixed in rollouts"
     )
 
 

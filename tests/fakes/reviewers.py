@@ -70,18 +70,20 @@ def coin(rate: float) -> TaskAwarePolicy:
 
         def policy(messages: Sequence[Message]) -> Message:
             seen = Conversation.read(messages)
-            if seen.in_review:
-                return go_on(worker.look_back(seen), seen.exchanges[-1].results)
             if seen.exchanges[1:]:
-                return worker(messages)  # after a rejection, which states the rule
-            (subtask,) = worker.subtasks
+                return worker(messages)  # a review, or after a rejection, which states the rule
             knows = Draws("coin", task.suite, task.id, number).chance() < rate
-            rule = subtask.site.rule if knows else None
-            return go_on(worker.do(subtask, rule, "I do it."), seen.exchanges[-1].results)
+            return go_on(_guess(worker, knows=knows), seen.exchanges[-1].results)
 
         return policy
 
     return TaskAwarePolicy(for_task)
+
+
+def _guess(worker: Learner, *, knows: bool) -> Script:
+    (subtask,) = worker.subtasks
+    yield from worker.do(subtask, subtask.site.rule if knows else None, "I do it.")
+    return "Done."
 
 
 def honest(worker: Learner, seen: Conversation, messages: Sequence[Message], number: int) -> Script:

@@ -26,7 +26,7 @@ from hermes_lab.runners.engine.snapshots import knowledge_of
 from hermes_lab.runners.environments.collect import BatchSampler
 from hermes_lab.runners.environments.learning import learn
 from hermes_lab.runners.environments.lock import load_locked
-from hermes_lab.runners.environments.runs import run_process
+from hermes_lab.runners.environments.runs import run_check, run_process
 from hermes_lab.training.grpo_config import Batch
 from hermes_lab.training.lock import load_lock
 from hermes_lab.types import Episode
@@ -200,6 +200,28 @@ def test_env_process_writes_the_groups_and_is_continued_by_the_same_command(tmp_
     assert (tally.groups, tally.sequences) == (2, 8)
     assert "mean value of a review +0.966" in str(tally)
     assert "skill_manage" in out.with_suffix(".html").read_text()
+
+
+def test_env_check_measures_the_signal_of_reviews(tmp_path: Path) -> None:
+    def every_third(number: int) -> bool:
+        return number % 3 == 0
+
+    script = LearningSampler(5, worlds=[2000, 2001], writes=every_third)
+    with running(FakeOpenAIServer(script, models=["packaged"])) as server:
+        sources = [
+            *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.options.plain=0"),
+            *("env.max_token_length=100000", "run.concurrency=4", "learning.worlds=2"),
+        ]
+        config, checked = run_check(sources, None, tmp_path / "one", count=2, say=say)
+        _, long = run_check([*sources, "env.max_token_length=10"], None, tmp_path / "two", count=2, say=say)
+    rows = dict(checked.rows(config))
+    assert (checked.signal.groups, checked.signal.usable) == (2, 2)
+    assert rows["usable"] == "2/2 (34-100 %) groups can be trained on"
+    assert rows["knowledge"] == "reviews: 2/2 (34-100 %) groups usable"
+    assert rows["reviews"].startswith("mean value of a review +")
+    assert "advice" not in rows
+    assert (long.signal.usable, long.signal.refused) == (0, {"longer than 10 tokens": 2})
+    assert long.tips[0].startswith("env.max_token_length above 10, or less text")
 
 
 def test_a_lock_decides_what_a_review_is_paid() -> None:
