@@ -3,13 +3,26 @@
 `hermes_lab.training.starved` says when a training stops for it, `hermes_lab.envs.atropos.watch` warns of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from hermes_lab.analysis.stats.intervals import wilson
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.envs.refusals import (
+    CHANGED,
+    ERRORED,
+    FAILED,
+    LIBRARIES,
+    NO_REPLY,
+    NO_REWARD,
+    POLICIES,
+    UNREVIEWED,
+    UNSCORED,
+    of_equal,
+    others,
+)
 from hermes_lab.envs.signal import UNTOLD, knowledge_of
 from hermes_lab.types import Episode, ScoredGroup
 
@@ -34,7 +47,8 @@ class Settings(NamedTuple):
     """The settings of the rollouts, as their user changes them.
 
     `run` is their configuration, and `where` where it is written, such as ` in rollouts`. `start` says how to get a
-    better policy, `medium` how to get tasks of medium difficulty.
+    better policy, `medium` how to get tasks of medium difficulty ("" if that is set already); `paid` is the section
+    that says what a review is paid.
     """
 
     run: RunConfig
@@ -42,9 +56,11 @@ class Settings(NamedTuple):
     temperature: Value
     reply_tokens: Value
     seconds: Value
+    longest: Value
     start: str
     medium: str
     where: str = ""
+    paid: str = "reviews"
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +150,41 @@ def advice(measured: Measured, settings: Settings) -> list[str]:
     return [*_of_rollouts(measured, settings), *_of_tasks(measured, settings)]
 
 
+def tips(refused: Mapping[str, int], causes: Callable[[], list[str]], settings: Settings) -> list[str]:
+    """What to change where groups are refused for these reasons: the remedies of the reasons, and the `causes` of equal
+    rewards before them, if most groups are refused for these."""
+    rest = others(refused)
+    remedies = list(dict.fromkeys(_remedy(reason, settings) for reason in rest))
+    equal = of_equal(refused)
+    return remedies if rest and sum(rest.values()) >= equal else [*(causes() if equal else []), *remedies]
+
+
+def _remedy(reason: str, settings: Settings) -> str:
+    if reason.startswith("longer"):
+        return (
+            f"{settings.longest.above()}, or less text: agent.prompt=compact, fewer agent.toolsets, a lower "
+            f"agent.max_iterations (groups are {reason})"
+        )
+    start_again = "start a new server, and train again"
+    infrastructure = "rollouts failed on infrastructure: see their errors with `hermes-lab show`"
+    unjudged = "nothing judged the rollouts: see their errors with `hermes-lab show`"
+    remedies = {
+        "of another policy": f"the server did not serve the policy in training: {start_again}",
+        POLICIES: f"the server changed its weights between rollouts of a group: {start_again}",
+        CHANGED: f"the server changed its weights between rollouts of a group: {start_again}",
+        LIBRARIES: "rollouts did not start from the library that they should: this is a bug, please report it",
+        "held out": "draw tasks that are not held out: rollouts with another suite.world, or check gate.held_out",
+        ERRORED: infrastructure,
+        FAILED: infrastructure,
+        UNSCORED: unjudged,
+        NO_REWARD: unjudged,
+        NO_REPLY: "the prompt leaves no room for a reply: agent.prompt=compact, or fewer agent.toolsets",
+        UNREVIEWED: "work that ends without an answer is not reviewed: agent.max_iterations above "
+        f"{settings.run.agent.max_iterations}{settings.where}, or {settings.start}",
+    }
+    return remedies.get(reason, f"groups are refused: {reason}")
+
+
 def listed(tips: Sequence[str]) -> str:
     """`(1) ...; (2) ...`."""
     return "; ".join(f"({number}) {tip}" for number, tip in enumerate(tips, 1))
@@ -196,7 +247,7 @@ def _of_tasks(measured: Measured, settings: Settings) -> Iterator[str]:
         yield f"{more} (a success rate of up to {possible:.0f} % would show no success in {measured.rollouts} rollouts)"
         return
     yield f"tasks are either solved or failed by all their rollouts: {more}"
-    yield f"tasks of medium difficulty, {settings.medium}; {settings.start}"
+    yield f"tasks of medium difficulty, {settings.medium}; {settings.start}" if settings.medium else settings.start
 
 
 def _given(run: RunConfig) -> bool:

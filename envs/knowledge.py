@@ -7,6 +7,7 @@ right skill, following it, and doing without one. All rollouts of a group have t
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
+from hermes_lab.analysis.libraries import load_initial_library
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
@@ -32,6 +33,19 @@ class _KnownSuite(OracleSuite, RuleAwareSuite, Protocol):
     """A suite that can state its hidden rules, and tell which of them a skill states."""
 
 
+def start_library(config: RunConfig, library: Library | None = None) -> Library:
+    """`library`, or else that of `skills.library`. Raises `ConfigError` if both are given and differ, or if there is no
+    such library."""
+    if not config.skills.library:
+        return library or Library()
+    configured = load_initial_library(config.skills.library)
+    if library is not None and library.snapshot != configured.snapshot:
+        raise ConfigError(
+            f"skills.library: `{config.skills.library}` is not the library that is passed as an argument; give one"
+        )
+    return configured
+
+
 class TaskKnowledge:
     """Chooses the skills of each task.
 
@@ -40,13 +54,13 @@ class TaskKnowledge:
     """
 
     def __init__(self, config: RunConfig, suite: Suite, library: Library | None = None) -> None:
-        """`library` is what every task has with `env.knowledge: none`.
+        """`library` is what every task has with `env.knowledge: none`; by default `skills.library`.
 
-        Raises `ConfigError` for a library besides another mode, for a suite that cannot state its rules, and for an
-        agent that cannot read a skill.
+        Raises `ConfigError` as `start_library`, for a library besides another mode, for a suite that cannot state its
+        rules, and for an agent that cannot read a skill.
         """
         self._mode = config.env.knowledge
-        self._library = library or Library()
+        self._library = start_library(config, library)
         if self._mode == "none":
             return
         if self._library.skills:

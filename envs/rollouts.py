@@ -80,8 +80,8 @@ async def open_rollouts(
 ) -> AsyncIterator[Rollouts]:
     """Opens the suite, sandbox and model of `config` on `executor`, for the duration of the context.
 
-    `library` is what every task starts with, unless `env.knowledge` chooses. A started vLLM logs to `log`. Raises
-    `ConfigError` and `ModelError` as `open_model`.
+    `library` is what every task starts with, by default that of `skills.library`, unless `env.knowledge` chooses. A
+    started vLLM logs to `log`. Raises `ConfigError` and `ModelError` as `open_model`.
     """
     suite = load_suite(config.suite, config.sandbox)
     knowledge = TaskKnowledge(config, suite, library)

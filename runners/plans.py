@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from hermes_lab.analysis.libraries import load_initial_library
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.engine.execute import NO_FOLDER, RunPlan
-from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.engine.plan import plan_run
 from hermes_lab.runners.experiments.experiment import plan_learn
 from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, plan_experiment

@@ -1,5 +1,6 @@
 """What the rollouts of a round gave: episodes, scored groups, and the values of reviews."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -8,6 +9,7 @@ from hermes_lab.envs.groups import build_groups
 from hermes_lab.envs.learning.config import Objective
 from hermes_lab.envs.learning.records import read_learned
 from hermes_lab.envs.learning.worth import MeanValue, mean_value
+from hermes_lab.envs.refusals import UNSCORED
 from hermes_lab.types import Episode, ScoredGroup
 
 
@@ -20,9 +22,6 @@ class Collected(NamedTuple):
     reviews: MeanValue | None = None
 
 
-LOST = "without a scored rollout"
-
-
 def collected(episodes: Sequence[Episode], folders: Sequence[Path], objective: Objective) -> Collected:
     """The groups that the objective trains on: of all episodes, or those that learning episodes left in their folders.
 
@@ -31,12 +30,11 @@ def collected(episodes: Sequence[Episode], folders: Sequence[Path], objective: O
     if objective == "solve":
         groups = list(build_groups(episodes))
         lost = len({(episode.lane, episode.task_id) for episode in episodes}) - len(groups)
-        return Collected(groups, {LOST: lost} if lost else {})
+        return Collected(groups, {UNSCORED: lost} if lost else {})
     learned = [read_learned(folder) for folder in folders]
-    refused: dict[str, int] = {}
+    refused = Counter[str]()
     for each in learned:
-        for reason, count in each.refused.items():
-            refused[reason] = refused.get(reason, 0) + count
+        refused.update(each.refused)
     groups = [group for each in learned for group in each.groups if objective == "both" or group.kind == "review"]
     return Collected(groups, refused, mean_value(value for each in learned for value in each.values))
 

@@ -5,28 +5,45 @@ the locked seed, the number of the round and the rounds before it, so a resumed 
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from hermes_lab.config.schema import RewardConfig
 from hermes_lab.envs.window import in_window
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_json
+from hermes_lab.rewards import earned_share
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.training.lock import CurriculumLock
+from hermes_lab.types import Episode
 
 FILE = "curriculum.json"
 """In a checkpoint: the families of all rounds so far. The checkpoint's manifest covers it."""
 
 
-class FamilyRound(msgspec.Struct, frozen=True):
-    """A family in one round: its groups, its judged rollouts, and how many of them solved their task."""
+class FamilyRound(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A family in one round: its groups, its judged rollouts, and how many of them solved their task. `earned` is the
+    sum of what they earned of what solving can earn (`hermes_lab.rewards.earned_share`), where that is another
+    number."""
 
     groups: int
     rollouts: int
     solved: int
+    earned: float | None = None
+
+
+def family_round(groups: int, episodes: Sequence[Episode], reward: RewardConfig) -> FamilyRound:
+    """A family's round, from its rollouts and the reward of their configuration."""
+    judged = [each for each in episodes if each.success is not None]
+    solved = sum(bool(each.success) for each in judged)
+    shares = [earned_share(reward, each.reward) if each.reward else None for each in judged]
+    earned = math.fsum(share for share in shares if share is not None)
+    known = bool(judged) and None not in shares and not math.isclose(earned, solved)
+    return FamilyRound(groups, len(judged), solved, earned if known else None)
 
 
 Round = Mapping[str, FamilyRound]
@@ -34,10 +51,12 @@ Round = Mapping[str, FamilyRound]
 
 
 def rate(family: str, history: Sequence[Round], memory_rounds: int) -> float | None:
-    """The success rate of a family over the last `memory_rounds` rounds; None if they have no rollout of it."""
+    """The success rate of a family over the last `memory_rounds` rounds, or the mean share that its rollouts earned;
+    None if they have no rollout of it."""
     seen = [families[family] for families in history[-memory_rounds:] if family in families]
     rollouts = sum(each.rollouts for each in seen)
-    return sum(each.solved for each in seen) / rollouts if rollouts else None
+    earned = [each.solved if each.earned is None else each.earned for each in seen]
+    return sum(earned) / rollouts if rollouts else None
 
 
 def inside(families: Sequence[str], history: Sequence[Round], lock: CurriculumLock) -> list[str]:

@@ -1,7 +1,7 @@
 """Filters groups of rollouts for training and counts refusals by reason."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from hermes_lab.envs.groups import one_sequence_each
@@ -49,6 +49,11 @@ def filter_groups(groups: Iterable[ScoredGroup], rules: Rules) -> FilteredGroups
             refused[reason] += 1
     usable.sort(key=lambda group: (group.lane, group.task_id))
     return FilteredGroups(usable, dict(sorted(refused.items())), left_out)
+
+
+def with_missing(refused: Mapping[str, int], missing: Mapping[str, int]) -> dict[str, int]:
+    """Refusals by reason together with the groups that there are not."""
+    return dict(sorted((Counter(refused) + Counter(missing)).items()))
 
 
 def refusal(group: ScoredGroup, rules: Rules) -> str | None:

@@ -7,6 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from hermes_lab.envs.groups import write_groups
+from hermes_lab.envs.learning.worth import MeanValue
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes, write_json
 from hermes_lab.training.adapters import is_finished, new_version, write_card
 from hermes_lab.training.collected import Collected, collected, held_out_lanes
-from hermes_lab.training.curriculum import FamilyRound, describe_rates, draw_groups
-from hermes_lab.training.group_filter import FilteredGroups, Rules, filter_groups
+from hermes_lab.training.curriculum import FamilyRound, describe_rates, draw_groups, family_round
+from hermes_lab.training.group_filter import FilteredGroups, Rules, filter_groups, with_missing
 from hermes_lab.training.grpo_card import check_card_of_round, grpo_card
 from hermes_lab.training.grpo_config import (
     GrpoConfig,
@@ -35,10 +37,21 @@ from hermes_lab.training.grpo_steps import RoundBatch, take_steps
 from hermes_lab.training.heldout import evaluate, heldout_summary
 from hermes_lab.training.lock import load_lock
 from hermes_lab.training.lora import Say, require_libraries
-from hermes_lab.training.review_rounds import review_advice, review_sentence
+from hermes_lab.training.review_rounds import review_sentence
 from hermes_lab.training.rounds import FinishedRound, Policy, RoundTraining
 from hermes_lab.training.select import is_held_out, refusals
-from hermes_lab.training.starved import EQUAL, Measured, add, advice, measure, partly, reason, starved
+from hermes_lab.training.starved import (
+    EQUAL,
+    Measured,
+    Start,
+    add,
+    advice,
+    measure,
+    partly,
+    reason,
+    review_advice,
+    starved,
+)
 from hermes_lab.types import Episode, ScoredGroup
 
 
@@ -82,17 +95,22 @@ def _stop_if_starved(grpo_run: GrpoRun) -> None:
     refused = Counter[str]()
     for each in last:
         refused.update(each.refused)
-    family = grpo_run.families[0]  # advice names the values of the first family
-    run = training_batch(grpo_run.config, grpo_run.locked, 1, "", grpo_run.rounds.out, family).config
-    parent = bool(grpo_run.start.folder)
-    if reviews := [each.reviews for each in last if each.reviews]:
-        tips = review_advice(reviews, refused, grpo_run.grpo, parent=parent)
-    else:
-        tips = advice(measured, refused, grpo_run.grpo, run, parent=parent)
+    tips = _advice([each.reviews for each in last if each.reviews], measured, refused, grpo_run)
     kept = f"{last[-1].version.folder} is kept" if last[-1].steps else "there is no adapter"
-    why = reason([each.round for each in last], measured, refused, grpo_run.grpo, tips)
+    said = measured.sentence(grpo_run.grpo.max_reply_tokens, grpo_run.grpo.temperature)
+    why = reason([each.round for each in last], said, refused, tips)
     grpo_run.rounds.stop(why, last[-1])
     raise ConfigError(f"train: {why}. The training stops, {kept}; rollouts: {grpo_run.rounds.folder(last[-1].round)}")
+
+
+def _advice(
+    reviews: Sequence[MeanValue], measured: Measured, refused: Mapping[str, int], grpo_run: GrpoRun
+) -> list[str]:
+    """What to change. It names the values of the first family."""
+    run = training_batch(grpo_run.config, grpo_run.locked, 1, "", grpo_run.rounds.out, grpo_run.families[0]).config
+    parent, families = bool(grpo_run.start.folder), bool(grpo_run.config.families)
+    start = Start(grpo_run.grpo, run, grpo_run.locked.max_token_length, parent, families)
+    return review_advice(reviews, refused, start) if reviews else advice(measured, refused, start)
 
 
 def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
@@ -108,7 +126,7 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
     if len(done) > 1 and done[-2].version not in (policy, grpo_run.start):
         sampler.retire(Path(done[-2].version.folder))
     gated = filter_groups(groups, _rules(grpo_run, done, episodes))
-    gated = gated._replace(refused={**gated.refused, **found.refused})
+    gated = gated._replace(refused=with_missing(gated.refused, found.refused))
     write_groups(gated.groups, folder / "groups.jsonl")
     reward, length = _means(groups)
     measured = measure(episodes, groups)
@@ -125,7 +143,7 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
         seconds=0.0,
         measured=measured,
         reviews=found.reviews,
-        families=_success(by_family, _drawn(grpo_run, done)) if grpo_run.config.families else {},
+        families=_success(grpo_run, by_family, _drawn(grpo_run, done)) if grpo_run.config.families else {},
     )
     left_out = f"; {gated.left_out} sequences before a rewritten prompt excluded" if gated.left_out else ""
     why = measured.equal() if EQUAL in gated.refused and not found.reviews else ""
@@ -141,7 +159,9 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
         sampler.rest()
         version = _train(grpo_run, finished, gated, folder, say)
         finished = replace(finished, version=version, steps=steps + grpo_run.grpo.steps_per_round)
-        if not found.reviews and (warning := partly(measured, len(gated.groups))):
+        own = [found.reviews] if found.reviews else []
+        tips = partial(_advice, own, measured, gated.refused, grpo_run)
+        if warning := partly(len(gated.groups), _wanted(grpo_run, found), tips):
             say(f"{title}: warning: {warning}")
     else:
         say(f"{title}: no usable group; the adapter is unchanged")
@@ -216,9 +236,14 @@ def _choice(grpo_run: GrpoRun, done: Sequence[FinishedRound], drawn: Mapping[str
     return f": {', '.join(f'{count} {family}' for family, count in drawn.items())}; success so far: {rates}"
 
 
-def _success(episodes: Mapping[str, list[Episode]], drawn: Mapping[str, int]) -> dict[str, FamilyRound]:
-    judged = {family: [bool(e.success) for e in found if e.success is not None] for family, found in episodes.items()}
-    return {family: FamilyRound(drawn[family], len(each), sum(each)) for family, each in judged.items()}
+def _success(
+    grpo_run: GrpoRun, episodes: Mapping[str, list[Episode]], drawn: Mapping[str, int]
+) -> dict[str, FamilyRound]:
+    rounds = {}
+    for family, found in episodes.items():
+        reward = training_batch(grpo_run.config, grpo_run.locked, 1, "", grpo_run.rounds.out, family).config.reward
+        rounds[family] = family_round(drawn[family], found, reward)
+    return rounds
 
 
 def _rules(grpo_run: GrpoRun, done: list[FinishedRound], episodes: list[Episode]) -> Rules:

@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.envs.advice import advice as advice_for
 from hermes_lab.envs.advice import listed
+from hermes_lab.envs.groups import one_sequence_each
 from hermes_lab.envs.knowledge import TaskKnowledge
-from hermes_lab.envs.signal import signal_of
+from hermes_lab.envs.signal import Rated, rate_group, rate_missing, signal_of
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes
 from hermes_lab.tasks.registry import load_suite, wrap_suite_errors
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.batch_tasks import batch_tasks
-from hermes_lab.training.collected import collected
+from hermes_lab.training.collected import Collected, collected
 from hermes_lab.training.curriculum import draw_groups
 from hermes_lab.training.evaluations import read_evaluations
-from hermes_lab.training.group_filter import Rules, filter_groups
+from hermes_lab.training.group_filter import Rules, filter_groups, refusal, with_missing
 from hermes_lab.training.grpo_config import (
     Batch,
     GrpoConfig,
@@ -35,8 +35,8 @@ from hermes_lab.training.lora import require_libraries
 from hermes_lab.training.plan import Plan, Row, plan_grpo_steps
 from hermes_lab.training.review_plan import most_groups, review_rows
 from hermes_lab.training.rounds import Rounds
-from hermes_lab.training.select import refusals
-from hermes_lab.training.starved import advice, measure, reason, settings_of
+from hermes_lab.training.starved import Start, advice, measure, reason, review_advice
+from hermes_lab.types import Episode
 
 _RATES = (0.01, 0.05, 0.2, 0.5, 0.8, 0.95)
 
@@ -66,11 +66,11 @@ def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[
         (
             "rounds",
             f"{rounds}, each {grpo.groups_per_round} groups of {grpo.group_size} rollouts at temperature "
-            f"{grpo.temperature:g}, then {grpo.steps_per_round} steps on the usable groups: "
-            f"{rounds * size:,} rollouts, {locked.total_steps} steps",
+            f"{grpo.temperature:g}, then {grpo.steps_per_round} step{'' if grpo.steps_per_round == 1 else 's'} on the "
+            f"usable groups: {rounds * size:,} rollouts, {locked.total_steps} steps",
         ),
         *_task_rows(config, locked, rounds, first),
-        *_known(config, first),
+        *_known(config, locked, first),
         ("held-out", _heldout(config, locked, grpo)),
         ("tokens", _tokens(locked, grpo, first, rounds * size)),
         ("usable", _usable(grpo)),
@@ -110,31 +110,35 @@ def probe(config: GrpoConfig, locked: LockedConfig, sampler: Sampler, groups: in
         raise ModelError(f"{folder}: no rollout finished; see its episodes")
     found = collected(episodes, [batch.folder for batch in batches], config.objective)
     policy = adapter_digest(parent) if parent else locked.base_model
-    gated = filter_groups(found.groups, Rules(grpo.group_size, locked.max_token_length, [policy], config.gate.splits))
-    if found.reviews:
-        left = refusals({**gated.refused, **found.refused})
-        said = f"{found.reviews.sentence()}; {len(gated.groups)} groups usable{left}"
-        if not gated.groups:
-            raise ConfigError(f"probe: no usable group: {said}; rollouts: {folder}")
-        return [("probe", f"{said}; rollouts: {folder}")]
+    rules = Rules(grpo.group_size, locked.max_token_length, [policy], config.gate.splits)
+    used = filter_groups(found.groups, rules).groups
+    signal = signal_of(_rated(found, rules, episodes))
+    refused = with_missing(filter_groups(found.groups, rules).refused, found.refused)
     measured = measure(episodes, found.groups)
-    if not gated.groups:
-        tips = advice(measured, gated.refused, grpo, batches[0].config, parent=bool(parent))
-        raise ConfigError(f"probe: {reason([1], measured, gated.refused, grpo, tips)}; rollouts: {folder}")
-    none = (1 - len(gated.groups) / groups) ** grpo.groups_per_round
-    signal = signal_of(episodes, grpo.group_size)
-    settings = settings_of(grpo, batches[0].config, parent=bool(parent))
+    start = Start(grpo, batches[0].config, locked.max_token_length, bool(parent), bool(config.families))
+    if found.reviews:
+        tips, said = review_advice([found.reviews], refused, start), found.reviews.sentence()
+    else:
+        tips, said = advice(measured, refused, start), measured.sentence(grpo.max_reply_tokens, grpo.temperature)
+    if not used:
+        raise ConfigError(f"probe: {reason([1], said, refused, tips)}; rollouts: {folder}")
+    wanted = len(found.groups) + sum(found.refused.values()) if config.objective == "both" else groups
+    none = (1 - len(used) / wanted) ** grpo.groups_per_round
+    equal = "" if found.reviews else measured.equal()
+    a_round = f"about {grpo.groups_per_round * len(used) / wanted:.1f} of {grpo.groups_per_round} in a round, "
+    chance = "" if config.objective == "both" else f"{a_round}none with probability {_percent(none)}; "
     return [
-        (
-            "probe",
-            f"{len(gated.groups)} of {groups} groups usable{measured.equal()}: "
-            f"{measured.sentence(grpo.max_reply_tokens, grpo.temperature)}; about "
-            f"{grpo.groups_per_round * len(gated.groups) / groups:.1f} of {grpo.groups_per_round} in a round, none "
-            f"with probability {_percent(none)}; rollouts: {folder}",
-        ),
+        ("probe", f"{len(used)} of {wanted} groups usable{equal}: {said}; {chance}rollouts: {folder}"),
         *signal.rows(),
-        *([("advice", listed(advice_for(measured, settings)))] if 2 * signal.usable < signal.groups else []),
+        *([("advice", listed(tips))] if signal.few else []),
     ]
+
+
+def _rated(found: Collected, rules: Rules, episodes: Sequence[Episode]) -> list[Rated]:
+    by_key = {episode.key: episode for episode in episodes}
+    singles = [one_sequence_each(group) for group in found.groups]
+    made = [rate_group(group, by_key, refusal(group, rules) or "") for group in singles]
+    return [*made, *rate_missing(found.refused)]
 
 
 def group_chance(success: float, group_size: int) -> float:
@@ -160,11 +164,18 @@ def _check_tasks(batch: Batch) -> None:
         suite.load(split=run.suite.split, count=1, seed=run.suite.seed, world=batch.first_world)
 
 
-def _known(config: GrpoConfig, first: Sequence[Batch]) -> list[Row]:
-    """What the tasks of the first round, or of each family, know where `env.knowledge` chooses; how many have a rule
-    that nothing states, where there are no skills."""
-    names = [f"{family}: " for family in config.families] or [""]
-    texts = [(name, _knowledge(batch)) for name, batch in zip(names, first, strict=True)]
+def _known(config: GrpoConfig, locked: LockedConfig, first: Sequence[Batch]) -> list[Row]:
+    """What the tasks of the first round know where `env.knowledge` chooses, for each family that it draws from; how
+    many have a rule that nothing states, where there are no skills."""
+    if config.families:
+        lock = curriculum_lock(config, locked)
+        drawn = draw_groups(list(config.families), [], lock, first[0].tasks, locked.seed)
+        chosen = [
+            (f"{name}: ", batch._replace(tasks=drawn[name])) for name, batch in _named(config, first) if name in drawn
+        ]
+    else:
+        chosen = [("", batch) for batch in first]
+    texts = [(name, _knowledge(batch)) for name, batch in chosen]
     return [("knowledge", f"{name}{text}") for name, text in texts if text]
 
 
@@ -175,14 +186,19 @@ def _knowledge(batch: Batch) -> str:
     if run.env.knowledge != "none":
         chosen = TaskKnowledge(run, suite)
         counts = Counter(chosen.of(task).label for task in tasks)
-        return f"of {len(tasks)} tasks: " + "; ".join(f"{count} {label}" for label, count in sorted(counts.items()))
+        return f"of {_tasks(len(tasks))}: " + "; ".join(f"{count} {label}" for label, count in sorted(counts.items()))
     ruled = sum(bool(task.triggers) for task in tasks)
     if not ruled or run.learning.arms != ("off",):
         return ""
+    has = "has" if ruled == 1 else "have"
     return (
-        f"{ruled} of {len(tasks)} tasks have a hidden rule that nothing states before the first submission, so few of "
-        "their rollouts solve them: set env.knowledge=mixed in rollouts"
+        f"{ruled} of {_tasks(len(tasks))} {has} a hidden rule that nothing states before the first submission, so few "
+        "of their rollouts solve them: set env.knowledge=mixed in rollouts"
     )
+
+
+def _tasks(number: int) -> str:
+    return f"{number} task{'' if number == 1 else 's'}"
 
 
 def _task_rows(config: GrpoConfig, locked: LockedConfig, rounds: int, first: Sequence[Batch]) -> list[Row]:

@@ -31,10 +31,11 @@ def review_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock, batch:
     return [
         (
             "rounds",
-            f"{rounds}, each {batch.tasks} learning episodes: {tasks} with "
-            f"{grpo.group_size} reviews at temperature {grpo.temperature:g}, so {grpo.groups_per_round} groups of "
-            f"reviews; then {grpo.steps_per_round} steps on the usable groups"
-            f"{' and on those of follow-ups' if config.objective == 'both' else ''}: {locked.total_steps} steps",
+            f"{rounds}, each {_count(batch.tasks, 'learning episode')}: {tasks} with "
+            f"{_count(grpo.group_size, 'review')} at temperature {grpo.temperature:g}, so "
+            f"{_count(grpo.groups_per_round, 'group')} of reviews; then {_count(grpo.steps_per_round, 'step')} on the "
+            f"usable groups{' and on those of follow-ups' if config.objective == 'both' else ''}: "
+            f"{_count(locked.total_steps, 'step')}",
         ),
         (
             "follow-ups",
@@ -48,6 +49,11 @@ def review_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock, batch:
             f"{followups_needed(_WITH, _WITHOUT)} follow-ups of one library show with power .8 (here {size})",
         ),
     ]
+
+
+def _count(number: int, thing: str) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def most_groups(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> int:

@@ -1,36 +1,50 @@
 """Rounds of GRPO without a usable group: when to stop, and what to change (`hermes_lab.envs.advice`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.envs.advice import Measured, Settings, Value, add, listed, measure
+from hermes_lab.envs import refusals
+from hermes_lab.envs.advice import Measured, Settings, Value, add, listed, measure, tips
 from hermes_lab.envs.advice import advice as _advice
+from hermes_lab.envs.learning.advice import review_causes
+from hermes_lab.envs.learning.worth import MeanValue
 from hermes_lab.training.lock import HOW_TO_CHANGE, GrpoLock
 
-__all__ = ["EQUAL", "Measured", "add", "advice", "measure", "partly", "reason", "settings_of", "starved"]
+__all__ = [
+    "EQUAL",
+    "Measured",
+    "Start",
+    "add",
+    "advice",
+    "measure",
+    "partly",
+    "reason",
+    "review_advice",
+    "settings_of",
+    "starved",
+]
 
-EQUAL = "with equal rewards"
+EQUAL = f"with {refusals.EQUAL}"
 """The refusal of a group whose rewards do not differ (`hermes_lab.training.group_filter`)."""
-_REMEDIES = {
-    "of another policy": "the server did not serve the policy in training: start a new server, and train again",
-    "held out": "draw tasks that are not held out: rollouts with another suite.world, or check gate.held_out",
-    "with errored rollouts": "rollouts failed on infrastructure: see their errors with `hermes-lab show`",
-    "without a scored rollout": "nothing judged the rollouts: see their errors with `hermes-lab show`",
-    "longer than max_token_length": "max_token_length above the longest rollout in a new lock, or less text: "
-    "agent.prompt=compact, fewer agent.toolsets, a lower agent.max_iterations",
-}
-"""Advice by refusal."""
 
 
-def partly(measured: Measured, used: int) -> str:
-    """A warning if a round has usable groups, but fewer than half; else ""."""
-    if not 0 < 2 * used < measured.groups:
+class Start(NamedTuple):
+    """What advice depends on: the lock, the configuration of the rollouts, the locked `max_token_length`, and whether
+    the training started from an adapter and has families."""
+
+    grpo: GrpoLock
+    run: RunConfig
+    longest: int
+    parent: bool = False
+    families: bool = False
+
+
+def partly(used: int, wanted: int, advice: Callable[[], list[str]]) -> str:
+    """A warning with advice if a round has usable groups, but fewer than half of the `wanted` ones; else ""."""
+    if not 0 < 2 * used < wanted:
         return ""
-    hard = measured.failed >= measured.solved_groups
-    return (
-        f"only {used} of {measured.groups} groups are trained on, the other rollouts teach nothing: "
-        f"{'easier tasks or SFT first' if hard else 'harder tasks'}, or more samples of a task, give more of them"
-    )
+    return f"only {used} of {wanted} groups are trained on. Try: {listed(advice())}"
 
 
 def starved(used: Sequence[int]) -> int:
@@ -45,42 +59,43 @@ def starved(used: Sequence[int]) -> int:
     return 2 if len(used) > 1 and not any(used[-2:]) else 0
 
 
-def settings_of(grpo: GrpoLock, run: RunConfig, *, parent: bool) -> Settings:
-    """What advice names in a GRPO training. `run` is the configuration of the rollouts; `parent` is whether the
-    training started from an adapter."""
+def settings_of(start: Start) -> Settings:
+    """What advice names in a GRPO training."""
+    grpo, run = start.grpo, start.run
     lock = " in a new lock"
-    start = "train with SFT first (`hermes-lab train sft`) and start from it with parent=NAME"
+    sft = "train with SFT first (`hermes-lab train sft`) and start from it with parent=NAME"
     return Settings(
         run,
         Value("grpo.group_size", grpo.group_size, lock),
         Value("grpo.temperature", grpo.temperature, lock),
         Value("grpo.max_reply_tokens", grpo.max_reply_tokens, lock),
         Value("grpo.worker_timeout", grpo.worker_timeout, lock),
-        start="train the parent longer with SFT, on tasks of this kind" if parent else start,
-        medium="such as `families` with a curriculum (docs/grpo.md)",
+        Value("max_token_length", start.longest, lock),
+        start="train the parent longer with SFT, on tasks of this kind" if start.parent else sft,
+        medium="" if start.families else "such as `families` with a curriculum (docs/grpo.md)",
         where=" in rollouts",
     )
 
 
-def advice(
-    measured: Measured, refused: Mapping[str, int], grpo: GrpoLock, run: RunConfig, *, parent: bool
-) -> list[str]:
-    """What to change, the most likely cause first; see `settings_of`."""
-    others = {reason: count for reason, count in refused.items() if reason != EQUAL}
-    if others and sum(others.values()) >= refused.get(EQUAL, 0):
-        return [_REMEDIES[reason] for reason in sorted(others, key=lambda reason: -others[reason])]
-    return _advice(measured, settings_of(grpo, run, parent=parent))
+def advice(measured: Measured, refused: Mapping[str, int], start: Start) -> list[str]:
+    """What to change, the most likely cause first."""
+    settings = settings_of(start)
+    return tips(refused, lambda: _advice(measured, settings), settings)
 
 
-def reason(
-    numbers: Sequence[int], measured: Measured, refused: Mapping[str, int], grpo: GrpoLock, tips: Sequence[str]
-) -> str:
-    """The message with which a training stops after the rounds `numbers`, in one line."""
+def review_advice(measured: Sequence[MeanValue], refused: Mapping[str, int], start: Start) -> list[str]:
+    """The same for groups of reviews; `measured` are the rounds."""
+    settings = settings_of(start)
+    return tips(refused, lambda: review_causes(measured, settings), settings)
+
+
+def reason(numbers: Sequence[int], measured: str, refused: Mapping[str, int], tips: Sequence[str]) -> str:
+    """The message with which a training stops after the rounds `numbers`, in one line; `measured` says how they
+    went."""
     rounds = f"round {numbers[0]}" if len(numbers) == 1 else f"rounds {numbers[0]} to {numbers[-1]}"
-    refusals = ", ".join(f"{count} {why}" for why, count in refused.items())
+    counts = ", ".join(f"{count} {why}" for why, count in refused.items())
     counted = listed(tips)
     return (
-        f"no usable group in {rounds} ({refusals}): {measured.sentence(grpo.max_reply_tokens, grpo.temperature)}. GRPO "
-        "learns only where the rewards of a task's rollouts differ. Try: "
-        f"{counted}{f' ({HOW_TO_CHANGE})' if 'new lock' in counted else ''}"
+        f"no usable group in {rounds} ({counts}): {measured}. GRPO learns only where the rewards of a group differ. "
+        f"Try: {counted}{f' ({HOW_TO_CHANGE})' if 'new lock' in counted else ''}"
     )

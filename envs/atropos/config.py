@@ -35,9 +35,9 @@ class EnvSection(EnvironmentConfig):
     """Leave out groups whose rewards are all equal: their advantages are 0."""
     min_success: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Leave out kinds of tasks (family, and what the skills know) whose rollouts earned less than this share of what
-    solving can earn, until they are forgotten."""
+    solving can earn, until their groups leave the last `memory_groups`. `objective: solve` only."""
     max_success: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Leave out kinds of tasks whose rollouts earned more than this share."""
+    """Leave out kinds of tasks whose rollouts earned more than this share. `objective: solve` only."""
     memory_groups: Annotated[int, Field(ge=1)] = 64
     """Number of latest groups that the shares are measured of; at least 16 rollouts of a kind are needed."""
     refills: Annotated[int, Field(ge=0)] = 4
@@ -59,6 +59,11 @@ class EnvSection(EnvironmentConfig):
     """The split for `env evaluate`."""
     eval_count: Annotated[int, Field(ge=0)] = 100
     """Tasks to evaluate; 0 is all of a finite suite."""
+
+    @property
+    def has_window(self) -> bool:
+        """Whether kinds of tasks are left out by what they earn."""
+        return (self.min_success, self.max_success) != (0.0, 1.0)
 
     @field_validator("max_success")
     @classmethod
@@ -97,9 +102,7 @@ def check_sampling(config: EnvConfig) -> None:
         raise ConfigError(f"suite.split: {config.suite.split} is the split of `env evaluate`; train on another one")
     if not config.model.token_ids:
         raise ConfigError("model.token_ids: must be true, to train on the sampled tokens")
-    if (config.env.min_success, config.env.max_success) != (0.0, 1.0) and earned_share(
-        config.reward, Reward(0.0)
-    ) is None:
+    if config.env.has_window and earned_share(config.reward, Reward(0.0)) is None:
         raise ConfigError("env.min_success: no term of reward is earned by solving; set reward.score or leave it out")
     _check_reviews(config)
     if config.env.group_size > 1 and config.model.sampling.temperature == 0:
@@ -116,6 +119,13 @@ def _check_reviews(config: EnvConfig) -> None:
             "(docs/learning-episodes.md)"
         )
     check_learning(config)
+    for name in ("min_success", "max_success", "memory_groups", "refills"):
+        value = getattr(env, name)
+        if value != EnvSection.model_fields[name].default:
+            raise ConfigError(
+                f"env.{name}: has no effect with objective={env.objective}, where tasks are not chosen and a failed "
+                f"rollout is tried once more; remove it (it is {value:g})"
+            )
     if env.objective == "both" and env.reviews.repeats != env.group_size:
         raise ConfigError(
             f"env.reviews.repeats: is {env.reviews.repeats}, and env.group_size {env.group_size}; with objective=both "

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from hermes_lab.envs.atropos.config import EnvSection
 from hermes_lab.envs.atropos.messages import MASKED, MASKED_LOGPROB, ScoredData
 from hermes_lab.envs.groups import build_groups, one_sequence_each
+from hermes_lab.envs.refusals import CHANGED, EQUAL, FAILED, NO_REPLY, NO_REWARD
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.types import Episode, ScoredGroup
 
@@ -25,14 +26,14 @@ def make_group(episodes: Sequence[Episode], limits: EnvSection, longest: int) ->
     Groups are refused as a whole: a group without its longest rollouts would favour short ones.
     """
     if any(episode.status == "errored" for episode in episodes) or len(episodes) != limits.group_size:
-        return Refused("the infrastructure failed")
+        return Refused(FAILED)
     if any(episode.reward is None for episode in episodes):
-        return Refused("no reward")
+        return Refused(NO_REWARD)
     if any(not episode.trajectory or not episode.trajectory.steps for episode in episodes):
-        return Refused("no reply")
+        return Refused(NO_REPLY)
     groups = list(build_groups(episodes))
     if len(groups) != 1:
-        return Refused("the policy changed in between")
+        return Refused(CHANGED)
     return fitting(groups[0], limits, longest)
 
 
@@ -43,7 +44,7 @@ def fitting(group: ScoredGroup, limits: EnvSection, longest: int) -> ScoredGroup
     if max(map(len, group.token_ids)) > longest:
         return Refused(f"longer than {longest} tokens")
     if limits.drop_equal_scores and limits.group_size > 1 and not any(group.advantages):
-        return Refused("equal rewards")
+        return Refused(EQUAL)
     return group
 
 

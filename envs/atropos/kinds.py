@@ -32,7 +32,7 @@ class Kinds:
     `env.memory_groups` groups of any kind. A reward in [0, 1] with mean m has a variance of at most m (1 - m)."""
 
     def __init__(self, env: EnvSection, reward: RewardConfig) -> None:
-        self._window = (env.min_success, env.max_success)
+        self._env = env
         self._reward = reward
         self._groups: deque[_Group] = deque(maxlen=env.memory_groups)
 
@@ -42,11 +42,12 @@ class Kinds:
         self._groups.append(_Group(kind, tuple(share for share in shares if share is not None)))
 
     def wanted(self, kind: str) -> bool:
-        """Whether to play a task of this kind. A kind that was left out is played again once it is forgotten."""
-        if self._window == (0.0, 1.0):
+        """Whether to play a task of this kind. A kind that was left out is played again once its groups have left the
+        last `env.memory_groups`."""
+        if not self._env.has_window:
             return True
         rates = {each: self.rate(each) for each in {kind, *(group.kind for group in self._groups)}}
-        return kind in in_window(rates, *self._window)
+        return kind in in_window(rates, self._env.min_success, self._env.max_success)
 
     def rate(self, kind: str) -> float | None:
         """The rate of a kind; None after fewer than `ENOUGH` rollouts."""

@@ -14,7 +14,9 @@ from hermes_lab.envs.learning.groups import LearningGroups, learning_groups
 from hermes_lab.envs.learning.lanes import Draw, LearningLane, draw_lanes
 from hermes_lab.envs.learning.run import LearningRun
 from hermes_lab.envs.learning.worth import ReviewValue, reviews_of
+from hermes_lab.envs.refusals import FAILED
 from hermes_lab.envs.rollouts import Rollouts
+from hermes_lab.envs.signal import rate_group, rate_missing
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.lane import LaneKey, lane_name
 from hermes_lab.models.wires.chat import wire
@@ -44,11 +46,11 @@ class LearningSource:
         return max(1, -(-self._config.run.concurrency // (self._worth.followups * self._worth.repeats)))
 
     def items(self) -> Iterator[LearningLane]:
-        """Endless: a learning episode in each of `learning.worlds` worlds, then in the same worlds with new tasks, or
-        with the same ones if the suite is finite."""
+        """Endless: a learning episode in each of `learning.worlds` worlds, then in the next ones, or the same if the
+        suite is finite."""
         suite, worlds = self._config.suite, self._config.learning.worlds
         for epoch in count():
-            draw = Draw(suite.split, suite.seed + epoch, suite.world, worlds, worlds)
+            draw = Draw(suite.split, suite.seed + epoch, suite.world + epoch * worlds, worlds, worlds)
             for lane in draw_lanes(self._rollouts.context.suite, self._config, self._worth, draw, self._start):
                 yield replace(lane, name=lane_name(LaneKey(lane.arm, epoch, lane.world), with_weights=False))
 
@@ -85,17 +87,19 @@ def made_groups(
     found: LearningGroups, episodes: Mapping[str, Episode], env: EnvSection, longest: int, tally: Tally
 ) -> list[Made]:
     """The groups of `env.objective` in both formats. Those that are refused are counted, and so are all reviews."""
-    tally.refused.update(found.refused)
     tally.reviews += found.values
+    for missing in rate_missing(found.refused):
+        tally.judge(missing)
     values = {(value.episode, value.fork): value for value in found.values}
     made = []
     for group in found.groups:
-        fitted = fitting(group, env, longest) if group.kind in kinds_of(env) else None
+        if group.kind not in kinds_of(env):
+            continue
+        fitted = fitting(group, env, longest)
         if isinstance(fitted, ScoredGroup) and len(fitted.episodes) < env.group_size:
-            fitted = Refused("the infrastructure failed")
-        if isinstance(fitted, Refused):
-            tally.refused[fitted.reason] += 1
-        elif fitted:
+            fitted = Refused(FAILED)
+        tally.judge(rate_group(group, episodes, fitted.reason if isinstance(fitted, Refused) else ""))
+        if isinstance(fitted, ScoredGroup):
             made.append(Made(fitted, _data(fitted, episodes, values, messages=env.messages)))
     return made
 

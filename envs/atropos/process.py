@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import anyio
 import msgspec
@@ -31,26 +30,28 @@ async def process(
 
 
 async def roll_out(source: Source, tally: Tally, count: int, say: Say) -> list[Made]:
-    """The groups of `count` items of the source, in order, without those that are refused."""
-    made: dict[int, list[Made]] = {}
-    limiter = anyio.CapacityLimiter(source.at_once)
+    """The groups of `count` items of the source, in order, without those that are refused.
 
+    An item is drawn when there is room for it, since the source chooses by what it has seen so far.
+    """
+    made: dict[int, list[Made]] = {}
+    items = enumerate(islice(source.items(), count))
     failures: list[HermesLabError] = []
 
-    async def make(number: int, item: Any) -> None:
-        async with limiter:
+    async def make_next() -> None:
+        for number, item in items:
             try:
-                groups = await source.make_all(item)
+                made[number] = await source.make_all(item)
             except HermesLabError as error:
                 failures.append(error)
                 return work.cancel_scope.cancel()
-        made[number] = groups
-        tally.sent([each.group for each in groups])
-        return say(str(tally))
+            tally.sent([each.group for each in made[number]])
+            say(str(tally))
+        return None
 
     async with anyio.create_task_group() as work:
-        for number, item in enumerate(islice(source.items(), count)):
-            work.start_soon(make, number, item)
+        for _ in range(source.at_once):
+            work.start_soon(make_next)
     if failures:
         raise failures[0]  # and not in an ExceptionGroup
     return [group for number in sorted(made) for group in made[number]]

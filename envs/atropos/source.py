@@ -10,6 +10,7 @@ from hermes_lab.envs.atropos.kinds import Kinds, kind_of
 from hermes_lab.envs.atropos.messages import ScoredData
 from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.rollouts import Rollouts
+from hermes_lab.envs.signal import rate_rollouts
 from hermes_lab.errors import HermesLabError
 from hermes_lab.types import Episode, ScoredGroup, Task
 
@@ -83,14 +84,15 @@ class GroupSource:
         Tasks of kinds outside of `env.min_success` to `env.max_success` are left out, but not all of a pass.
         """
         for epoch in count():
-            begun = False
+            begun, before = False, self._tally.left_out.copy()
             for item in self._pass(epoch):
                 if self._kinds.wanted(item.kind):
                     begun = True
                     yield item
                 else:
                     self._tally.left_out[item.kind] += 1
-            if not begun:
+            if not begun:  # so nothing is left out
+                self._tally.left_out = before
                 yield from self._pass(epoch)
 
     def _pass(self, epoch: int) -> Iterator[Item]:
@@ -107,8 +109,8 @@ class GroupSource:
             raise NothingWorks(f"every rollout of the last {GIVE_UP} groups errored: {self._tally.last_error}")
         self._kinds.saw(item.kind, episodes)
         group = make_group(episodes, self._config.env, self.longest)
+        self._tally.judge(rate_rollouts(episodes, group.reason if isinstance(group, Refused) else ""))
         if isinstance(group, Refused):
-            self._tally.refused[group.reason] += 1
             return None
         return Made(group, scored_data(group, episodes, messages=self._config.env.messages))
 

@@ -1,11 +1,17 @@
 """Counts of groups and rollouts by outcome."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hermes_lab.envs.learning.worth import ReviewValue, mean_value
+from hermes_lab.envs.signal import Rated
 from hermes_lab.types import Episode, ScoredGroup
+
+
+def ignore(group: Rated) -> None:
+    """Does nothing."""
+    del group
 
 
 @dataclass
@@ -23,6 +29,8 @@ class Tally:
     """Tasks that were not played, by kind (`hermes_lab.envs.atropos.kinds`)."""
     reviews: list[ReviewValue] = field(default_factory=list)
     """The values of all reviews of learning episodes."""
+    judged: Callable[[Rated], None] = ignore
+    """Is told of every group that was made or refused."""
 
     def saw(self, episodes: Iterable[Episode]) -> None:
         """Counts errored rollouts."""
@@ -30,6 +38,12 @@ class Tally:
             if episode.error:
                 self.errored += 1
                 self.last_error = f"{episode.error.kind}: {episode.error.message}"
+
+    def judge(self, group: Rated) -> None:
+        """Counts a group if it is refused."""
+        if group.refused:
+            self.refused[group.refused] += 1
+        self.judged(group)
 
     def sent(self, groups: Sequence[ScoredGroup]) -> None:
         """Counts posted groups."""

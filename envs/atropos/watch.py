@@ -1,11 +1,15 @@
 """Says after the first groups of an environment that it will starve its trainer, and why."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from hermes_lab.envs.advice import Settings, Value, advice, listed, measure
+from hermes_lab.envs.advice import Settings, Value, advice, listed, measure, tips
 from hermes_lab.envs.atropos.config import EnvConfig
+from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.groups import build_groups
-from hermes_lab.envs.signal import Signal, signal_of
+from hermes_lab.envs.learning.advice import review_causes
+from hermes_lab.envs.learning.worth import mean_value
+from hermes_lab.envs.signal import Rated, Signal, signal_of
 from hermes_lab.types import Episode
 
 FIRST = 8
@@ -14,38 +18,63 @@ FIRST = 8
 Say = Callable[[str], None]
 
 
-class Watch:
-    """Follows the episodes of an environment until its first `FIRST` groups are whole."""
+class Explained(NamedTuple):
+    """How the rollouts or reviews of groups went, and what would raise the signal."""
 
-    def __init__(self, config: EnvConfig, say: Say, *, locked: bool = False) -> None:
+    sentence: str
+    tips: list[str]
+
+
+class Watch:
+    """Follows an environment until its first `FIRST` groups are whole."""
+
+    def __init__(self, config: EnvConfig, tally: Tally, say: Say, *, locked: bool = False) -> None:
         self._config = config
-        self._settings = settings_of(config, locked=locked)
+        self._tally = tally
+        self._locked = locked
         self._say = say
         self._seen: list[Episode] = []
+        self._groups: list[Rated] = []
         self._open = config.env.group_size > 1  # otherwise there is nothing to compare
 
     def saw(self, episode: Episode) -> None:
-        """Takes an episode; says a warning after the one that completes the last of the first groups."""
+        """Takes an episode."""
+        if self._open:
+            self._seen.append(episode)
+
+    def judged(self, group: Rated) -> None:
+        """Takes a group; says a warning after the last of the first ones."""
         if not self._open:
             return
-        self._seen.append(episode)
-        signal = signal_of(self._seen, self._config.env.group_size)
+        self._groups.append(group)
+        signal = signal_of(self._groups)
         if signal.groups < FIRST:
             return
         if signal.starves:
-            self._say(warning(self._seen, signal, self._settings))
-        self._open, self._seen = False, []
+            found = explained(self._config, signal, self._seen, self._tally, locked=self._locked)
+            self._say(warning(signal, found))
+        self._open, self._seen, self._groups = False, [], []
 
 
-def warning(episodes: Sequence[Episode], signal: Signal, settings: Settings) -> str:
-    """What was measured and what would raise the signal, in one line."""
-    sampling = settings.run.model.sampling
-    measured = measure(episodes, list(build_groups(episodes)))
+def explained(
+    config: EnvConfig, signal: Signal, episodes: Sequence[Episode], tally: Tally, *, locked: bool = False
+) -> Explained:
+    """What was measured, and advice for what is refused."""
+    settings = settings_of(config, locked=locked)
+    if config.env.objective != "solve":
+        reviews = mean_value(tally.reviews)
+        return Explained(reviews.sentence(), tips(signal.refused, lambda: review_causes([reviews], settings), settings))
+    sampling, measured = config.model.sampling, measure(episodes, list(build_groups(episodes)))
+    sentence = f"{measured.sentence(sampling.max_tokens, sampling.temperature)}{measured.equal()}"
+    return Explained(sentence, tips(signal.refused, lambda: advice(measured, settings), settings))
+
+
+def warning(signal: Signal, found: Explained) -> str:
+    """The warning, in one line."""
     parts = "; ".join(f"{label}: {part.usable} of {part.groups}" for label, part in sorted(signal.parts.items()))
     return (
-        f"warning: this environment will starve its trainer: {signal.rate} of its first groups have rewards that differ"
-        f"{measured.equal()}, and no other group teaches anything ({parts}); "
-        f"{measured.sentence(sampling.max_tokens, sampling.temperature)}. Try: {listed(advice(measured, settings))}"
+        f"warning: this environment will starve its trainer: {signal.rate} of its first groups can be trained on"
+        f"{signal.reasons()} ({parts}); {found.sentence}. Try: {listed(found.tips)}"
     )
 
 
@@ -62,6 +91,10 @@ def settings_of(config: EnvConfig, *, locked: bool = False) -> Settings:
         value("model.sampling.temperature", "temperature", sampling.temperature),
         value("model.sampling.max_tokens", "max_reply_tokens", sampling.max_tokens),
         value("agent.max_seconds", "worker_timeout", config.agent.max_seconds),
+        Value("max_token_length" if locked else "env.max_token_length", config.env.max_token_length, where),
         start="an adapter that was trained with SFT first: model.adapter=packaged, or `hermes-lab train sft`",
-        medium="such as env.min_success=0.1 with env.max_success=0.9 (docs/atropos.md)",
+        medium=""
+        if config.env.has_window
+        else "such as env.min_success=0.1 with env.max_success=0.9 (docs/atropos.md)",
+        paid="reviews" if locked else "env.reviews",
     )

@@ -11,6 +11,7 @@ from hermes_lab.config.section import Section
 from hermes_lab.config.sources import load_section
 from hermes_lab.errors import ConfigError
 from hermes_lab.harness.check import check_own_loop
+from hermes_lab.tools.toolbox import check_toolsets
 
 Objective = Literal["solve", "review", "both"]
 """Which groups are made: rollouts of a task, reviews of a finished episode, or both."""
@@ -34,7 +35,7 @@ class ReviewWorth(Section):
     """Reward per token that it adds to the texts and files of skills, which are read when loaded."""
 
 
-DEFAULT = ReviewWorth(tasks=1, followups=4, repeats=1, listed_cost=0.001, body_cost=0.0001)
+DEFAULT = ReviewWorth(tasks=1, followups=4, repeats=1, listed_cost=0.001, body_cost=0.0005)
 """For an environment that is made without a configuration."""
 
 
@@ -46,6 +47,13 @@ def read_worth(values: Mapping[str, Any]) -> ReviewWorth:
 def check_learning(config: RunConfig) -> None:
     """Raises `ConfigError` if `config` cannot run learning episodes."""
     check_own_loop(config, "a learning episode")
+    agent = config.agent
+    tools = frozenset() if agent.distribution else check_toolsets(agent.toolsets, agent.disabled_tools)
+    if not agent.distribution and "memory" not in tools and (missing := {"skill_manage", "skill_view"} - tools):
+        raise ConfigError(
+            f"agent.toolsets: a review teaches nothing without {' and '.join(sorted(missing))}: add skill_manage, "
+            "which writes skills, and skill_view, which reads them, or memory for notes"
+        )
     if config.env.knowledge != "none":
         raise ConfigError(
             f"env.knowledge: is {config.env.knowledge}; a learning episode begins with skills.library; set it to none"

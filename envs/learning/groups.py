@@ -8,7 +8,8 @@ from hermes_lab.envs.group_checks import normalized_advantages, validate_group
 from hermes_lab.envs.groups import build_groups, sampled_logprobs, weights_of
 from hermes_lab.envs.learning.config import ReviewWorth
 from hermes_lab.envs.learning.run import LaneOutcome, Reviewed
-from hermes_lab.envs.learning.worth import ERRORED, Refused, ReviewValue, reviews_of, values_of
+from hermes_lab.envs.learning.worth import Refused, ReviewValue, reviews_of, values_of
+from hermes_lab.envs.refusals import ERRORED
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import GroupKind, Review, ScoredGroup, TokenBranch
 

@@ -12,6 +12,7 @@ import gymnasium
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.envs.gym import Action, Observation, as_text, observation_of, observation_space
+from hermes_lab.envs.knowledge import start_library
 from hermes_lab.envs.learning.config import DEFAULT, ReviewWorth, check_learning, read_worth
 from hermes_lab.envs.learning.lanes import Draw, LearningLane, draw_lanes
 from hermes_lab.envs.learning.run import LaneOutcome, LearningRun
@@ -73,7 +74,7 @@ class LearningEnv(gymnasium.Env[Observation, Action]):
         self.render_mode = render_mode
         self.observation_space = observation_space()
         self.action_space = action_space(actions, _REVIEW_TOOLS)
-        self._library = library or Library()
+        self._library = start_library(self.config, library)
         self._loop: LoopThread | None = None
         self._stepped: SteppedLearning | None = None
         self._messages: Turn = ()

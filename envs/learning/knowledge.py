@@ -1,8 +1,10 @@
 """What a review adds to the knowledge of a lane, and how much of it."""
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import replace
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from hermes_lab.config.schema import MemoryConfig
@@ -17,8 +19,11 @@ TOKEN_BYTES = 4
 """Bytes of UTF-8 that count as a token. No tokenizer is asked, so the cost of a text does not depend on the model."""
 
 
+_WORD = re.compile(rb"\s*\S+|\s+$")
+
+
 class Added(NamedTuple):
-    """Tokens that one library has more than another: in every prompt, and in texts that are read when loaded."""
+    """Tokens that one library has and another has not: in every prompt, and in texts that are read when loaded."""
 
     listed: float
     body: float
@@ -62,25 +67,35 @@ def _after(
 
 
 def added(before: Knowledge, after: Knowledge) -> Added:
-    """The tokens that `after` has more than `before`, for each skill and file of notes by itself.
+    """The tokens of `after` that are not in `before`, for each skill and file of notes by itself.
 
-    A text that became shorter, or was removed, counts as 0: otherwise a review could earn by deleting skills that the
-    follow-up tasks do not need.
+    What was removed counts as 0: otherwise a review could earn by deleting skills that the follow-up tasks do not need.
+    A text that replaces another one counts with all that is new in it, however long the old one was.
     """
     listed = body = 0
     for name, skill in after.library.skills.items():
-        listed += max(0, _listing(after.library, name) - _listing(before.library, name))
+        listed += _new(_listing(before.library, name), _listing(after.library, name))
         old = before.library.skills.get(name)
         texts = skill.files | {"": skill_format.shown(skill).encode()}
         old_texts = old.files | {"": skill_format.shown(old).encode()} if old else {}
-        body += sum(max(0, len(data) - len(old_texts.get(path, b""))) for path, data in texts.items())
+        body += sum(_new(old_texts.get(path, b""), data) for path, data in texts.items())
     for target in FILES:
-        sizes = [sum(len(f"{entry}\n".encode()) for entry in each.notes.of(target)) for each in (before, after)]
-        listed += max(0, sizes[1] - sizes[0])
+        old_notes, notes = ("".join(f"{entry}\n" for entry in each.notes.of(target)) for each in (before, after))
+        listed += _new(old_notes.encode(), notes.encode())
     return Added(listed / TOKEN_BYTES, body / TOKEN_BYTES)
 
 
-def _listing(library: Library, name: str) -> int:
-    """Bytes of a skill's line in the prompt."""
+def _new(old: bytes, text: bytes) -> int:
+    """Bytes of the words of `text`, each with the white space before it, that are not in `old` in this order."""
+    if not old or old == text:
+        return len(text) if not old else 0
+    before, after = _WORD.findall(old), _WORD.findall(text)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    kept = {place for block in matcher.get_matching_blocks() for place in range(block.b, block.b + block.size)}
+    return sum(len(word) for place, word in enumerate(after) if place not in kept)
+
+
+def _listing(library: Library, name: str) -> bytes:
+    """A skill's line in the prompt."""
     skill = library.listed.get(name)
-    return len(f"{index([skill])}\n".encode()) if skill else 0
+    return f"{index([skill])}\n".encode() if skill else b""

@@ -22,6 +22,13 @@ GROUPS = "groups.jsonl"
 VALUES = "values.jsonl"
 LEARNED = "learned.json"
 
+_FIELDS = {
+    "reviews": "reviews (env.reviews, or the lock's section reviews)",
+    "draw": "tasks (-n, suite.split, suite.seed, suite.world, learning.worlds, grpo.groups_per_round)",
+    "forks": "reviews of a task (env.group_size, grpo.group_size)",
+}
+"""The parts of a plan, and what their user set."""
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(ReviewValue)
 
@@ -58,7 +65,8 @@ def check_plan(folder: Path, plan: LearningPlan) -> None:
     for name, value in now.items():
         if before.get(name) != value:
             raise ConfigError(
-                f"{folder}: was started with {name}={before.get(name)}, now {value}; choose another folder"
+                f"{folder}: was started with other {_FIELDS[name]}: {before.get(name)}, now {value}; give the same, or "
+                "another folder"
             )
 
 

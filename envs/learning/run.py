@@ -83,10 +83,20 @@ def followup_specs(lane: LearningLane, worth: ReviewWorth, number: int, experien
     ]
 
 
+Ended = Callable[[LaneOutcome], None]
+"""Is told of a learning episode once all its rollouts have ended."""
+
+
+def ignore(outcome: LaneOutcome) -> None:
+    """Does nothing."""
+    del outcome
+
+
 class LearningRun:
     """Runs learning episodes with `forks` reviews of each finished task.
 
-    `done` are the finished episodes of earlier starts by key. `roll` limits how many rollouts run at once.
+    `done` are the finished episodes of earlier starts by key; `ended` is told of every learning episode. `roll` limits
+    how many rollouts run at once.
     """
 
     def __init__(
@@ -99,6 +109,7 @@ class LearningRun:
         keep: Keep,
         save: SaveKnowledge,
         done: Mapping[str, Episode],
+        ended: Ended = ignore,
     ) -> None:
         self._roll = roll
         self._worth = worth
@@ -107,6 +118,7 @@ class LearningRun:
         self._keep = keep
         self._save = save
         self._done = done
+        self._ended = ended
 
     async def run(self, lanes: Sequence[LearningLane]) -> list[LaneOutcome]:
         """Runs the missing episodes of all lanes and returns everything."""
@@ -117,6 +129,10 @@ class LearningRun:
         return outcomes
 
     async def _run_lane(self, outcome: LaneOutcome) -> None:
+        await self._make(outcome)
+        self._ended(outcome)
+
+    async def _make(self, outcome: LaneOutcome) -> None:
         lane, knowledge = outcome.lane, outcome.lane.start
         async with anyio.create_task_group() as followups:
             for round_, task in enumerate(lane.tasks):

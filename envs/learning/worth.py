@@ -9,16 +9,11 @@ from hermes_lab.envs.groups import weights_of
 from hermes_lab.envs.learning.config import ReviewWorth
 from hermes_lab.envs.learning.knowledge import Added, added, digest_of
 from hermes_lab.envs.learning.run import LaneOutcome, Reviewed, followup_specs
+from hermes_lab.envs.refusals import ERRORED, LIBRARIES, POLICIES, UNREVIEWED, UNSCORED
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.types import Episode, Review, Reward
 
 VALUE_VERSION = 1
-
-ERRORED = "with errored rollouts"
-UNSCORED = "without a scored rollout"
-UNREVIEWED = "without a review"
-POLICIES = "of several policies"
-LIBRARIES = "of another library"
 
 
 class ReviewValue(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.envs.knowledge import start_library
 from hermes_lab.envs.learning.config import ReviewWorth, check_learning
 from hermes_lab.envs.learning.lanes import Draw, LearningLane, draw_lanes
 from hermes_lab.envs.learning.run import LaneOutcome, LearningRun
-from hermes_lab.envs.learning.worth import ERRORED, Refused, reviews_of, values_of
+from hermes_lab.envs.learning.worth import Refused, reviews_of, values_of
+from hermes_lab.envs.refusals import ERRORED
 from hermes_lab.envs.rollouts import Rollouts
 from hermes_lab.envs.trl.rollout import RolloutFunc, Sampled, check_server, ignore, prompt_row
 from hermes_lab.errors import ConfigError
@@ -33,11 +35,12 @@ def make_review_rollout_func(
     """A `rollout_func` over `suite.count` learning episodes in `learning.worlds` worlds, on the vLLM at
     `config.model.base_url`.
 
-    The trainer's `num_generations` is the number of reviews of a finished episode. Raises `ConfigError` as
-    `make_rollout_func`, and if a learning episode has several tasks: TRL asks for one group at a time.
+    They begin with `library`, by default `skills.library`. The trainer's `num_generations` is the number of reviews of
+    a finished episode. Raises `ConfigError` as `make_rollout_func`, and if a learning episode has several tasks: TRL
+    asks for one group at a time.
     """
     check_server(config)
-    return ReviewRolloutFunc(config, worth, adapters, library or Library(), seen, say)
+    return ReviewRolloutFunc(config, worth, adapters, start_library(config, library), seen, say)
 
 
 def review_prompt_rows(config: RunConfig, worth: ReviewWorth) -> list[dict[str, Any]]:
@@ -48,7 +51,10 @@ def review_prompt_rows(config: RunConfig, worth: ReviewWorth) -> list[dict[str, 
 def _lanes(config: RunConfig, worth: ReviewWorth, library: Library) -> list[LearningLane]:
     check_learning(config)
     if worth.tasks != 1:
-        raise ConfigError(f"tasks: is {worth.tasks}; for TRL a learning episode has one task, since it gives one group")
+        raise ConfigError(
+            f"worth.tasks: is {worth.tasks}; for TRL a learning episode has one task, since it gives one group: give "
+            "tasks=1"
+        )
     suite = config.suite
     draw = Draw(suite.split, suite.seed, suite.world, config.learning.worlds, suite.count)
     return draw_lanes(load_suite(suite, config.sandbox), config, worth, draw, Knowledge(library))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import anyio
 
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.envs.knowledge import TaskKnowledge
+from hermes_lab.envs.knowledge import TaskKnowledge, start_library
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.envs.stepwise import LoopThread
 from hermes_lab.envs.trl.columns import split
@@ -40,11 +40,12 @@ def make_rollout_func(
     """A `rollout_func` over the tasks of `config.suite`, on the vLLM at `config.model.base_url`.
 
     `adapters` is a folder with the same path on the server. `seen` is called for every episode. Raises `ConfigError`
-    unless the configuration names a running server, and for a `library` besides `env.knowledge`.
+    unless the configuration names a running server, and as `TaskKnowledge` for the `library`, by default that of
+    `skills.library`.
     """
     TaskKnowledge(config, load_suite(config.suite, config.sandbox), library)
     check_server(config)
-    return RolloutFunc(config, adapters, library, seen, say)
+    return RolloutFunc(config, adapters, start_library(config, library), seen, say)
 
 
 def check_server(config: RunConfig) -> None:

@@ -34,7 +34,7 @@ NameOrPath = Annotated[str, PathField("named")]
 ModelName = Annotated[str, PathField("model")]
 """`model.name`."""
 LIBRARY_NAMES = "+home", "+proposals"
-"""The user's own skills, and these with what the agent proposes (`hermes_lab.runners.engine.libraries`)."""
+"""The user's own skills, and these with what the agent proposes (`hermes_lab.analysis.libraries`)."""
 LibraryPath = Annotated[str, PathField("library")]
 """A folder of skills, or a reference such as RUN:LANE."""
 Source = Annotated[str, PathField("source")]

@@ -25,7 +25,7 @@ class ScoredGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):
     In a group of the kind `review`, the sequences are reviews of one and the same finished episode
     (`hermes_lab.envs.learning`): `episodes` repeats its key, `samples` numbers the reviews, the mask is 1 on the tokens
     of the review alone, and `stop_reasons` are the reviews'. Groups from before there were kinds are of the kind
-    `solve`.
+    `solve`; a reader from then refuses groups of reviews, whose keys and samples do not match.
 
     `policy` is the adapter digest (or model name) that sampled all of them; `model` is the full identity, without the
     server's address. `snapshot` is the skill library shown in the prompts, and `config_digest` the configuration of the

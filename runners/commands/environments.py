@@ -32,7 +32,8 @@ def register(app: typer.Typer) -> None:
         "serve",
         help="Send scored groups to an Atropos server until the trainer has reached its step count.\n\n"
         "hermes-lab env serve -c configs/env/atropos.yaml --api-url http://127.0.0.1:8000\n\n"
-        "hermes-lab env serve -c configs/env/atropos.yaml --lock configs/locks/grpo-cpu.yaml",
+        "hermes-lab env serve -c configs/env/locked.yaml --lock configs/locks/grpo-cpu.yaml --api-url "
+        "http://127.0.0.1:8010",
     )(serve)
     group.command(
         "process",
@@ -64,7 +65,7 @@ def check(
     signal: Annotated[
         bool, typer.Option("--signal", help="Roll out groups with the model of -c, and measure how rewards vary.")
     ] = False,
-    count: Annotated[int, typer.Option("-n", "--count", help="With --signal: groups to roll out.", min=1)] = 16,
+    count: Annotated[int, typer.Option("-n", "--count", help="With --signal: tasks or learning episodes.", min=1)] = 16,
     config: options.Config = None,
     lock: Lock = None,
     out: Folder = None,
@@ -89,12 +90,13 @@ def _check_signal(
     say = output.say_nothing if quiet else output.say
     config, checked = run_check([*sources, f"suite.name={suite}"], lock, out, count=count, say=say)
     if json:
-        refused = {"refused": dict(checked.tally.refused), "advice": checked.tips, "episodes": str(checked.folder)}
-        output.print_json(checked.signal.report() | refused)
+        output.print_json(checked.signal.report() | {"advice": checked.tips, "episodes": str(checked.folder)})
     else:
-        typer.echo(f"{suite}: groups of {config.env.group_size} rollouts, knowledge {config.env.knowledge}")
+        solve = config.env.objective == "solve"
+        what = f"rollouts, knowledge {config.env.knowledge}" if solve else f"reviews, objective {config.env.objective}"
+        typer.echo(f"{suite}: groups of {config.env.group_size} {what}")
         typer.echo("\n".join(lines(checked.rows(config))))
-    return 0 if checked.signal.usable and checked.tally.groups else 1
+    return 0 if checked.signal.usable else 1
 
 
 def _check_gymnasium(suite: str) -> None:
@@ -130,7 +132,7 @@ def serve(
 def process(
     out: Annotated[Path, typer.Option("--out", "-o", help="The JSON Lines file to write.", show_default=False)],
     config: options.Config = None,
-    count: Annotated[int, typer.Option("-n", "--count", help="Tasks to roll out.", min=1)] = 8,
+    count: Annotated[int, typer.Option("-n", "--count", help="Tasks, or learning episodes, to roll out.", min=1)] = 8,
     form: Annotated[
         Literal["atropos", "groups"],
         typer.Option("--format", help="The rows that a server receives, or scored groups."),

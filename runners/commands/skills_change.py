@@ -7,19 +7,19 @@ from typing import Annotated
 
 import typer
 
-from hermes_lab.config.schema import SkillsConfig
-from hermes_lab.config.sources import load_config
-from hermes_lab.errors import ConfigError
-from hermes_lab.runners import output
-from hermes_lab.runners.commands import options
-from hermes_lab.runners.commands.skills_look import In, Lib, left_out, names, print_json
-from hermes_lab.runners.engine.libraries import (
+from hermes_lab.analysis.libraries import (
     LibraryRef,
     find,
     find_store,
     full_snapshot,
     home_skills,
 )
+from hermes_lab.config.schema import SkillsConfig
+from hermes_lab.config.sources import load_config
+from hermes_lab.errors import ConfigError
+from hermes_lab.runners import output
+from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.skills_look import In, Lib, left_out, names, print_json
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.curator import curate as curator

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from hermes_lab.analysis.libraries import LibraryRef, find_all
 from hermes_lab.analysis.skill_effects.funnel import STAGES, Funnel, funnels, read_seen
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import Lib, print_json, report
-from hermes_lab.runners.engine.libraries import LibraryRef, find_all
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.skills import own_tests
 from hermes_lab.skills.storage.index import Entry

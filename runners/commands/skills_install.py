@@ -6,11 +6,11 @@ from typing import Annotated
 import msgspec
 import typer
 
+from hermes_lab.analysis.libraries import find_store
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_change import MaybeNames, show_change
 from hermes_lab.runners.commands.skills_look import In, print_json
-from hermes_lab.runners.engine.libraries import find_store
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.skills import install as skill_install
 from hermes_lab.skills.install import Installed

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from hermes_lab.analysis.libraries import FORMS, LibraryRef, find, home_skills, nested_libraries
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_history
-from hermes_lab.runners.engine.libraries import FORMS, LibraryRef, find, home_skills, nested_libraries
 from hermes_lab.runners.tables import counted, interval, solved, table
 from hermes_lab.sessions import hermes_home
 from hermes_lab.skills import format as skill_format

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hermes_lab.analysis.libraries import WITH_PROPOSALS, home_proposals
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import WHOLE
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.execute import run_plan
 from hermes_lab.runners.engine.execute import RunPlan
-from hermes_lab.runners.engine.libraries import WITH_PROPOSALS, home_proposals
 from hermes_lab.runners.experiments.uplift import libraries_digest, open_source, plan_uplift
 from hermes_lab.runners.plans import plan_of
 from hermes_lab.runners.tables import counted, table

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
+from hermes_lab.analysis.libraries import load_initial_library
 from hermes_lab.config.schema import ModelConfig, addresses
 from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.envs.learning.records import LearningPlan
@@ -24,7 +25,6 @@ from hermes_lab.models.sleeping import SLEEP_ENVIRONMENT, SLEEP_OPTIONS, sleep, 
 from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.execute import Listener, RunPlan, execute
 from hermes_lab.runners.engine.lanes import initial_library
-from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.environments.learning import learn
 from hermes_lab.skills.library import Library

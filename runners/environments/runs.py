@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from hermes_lab.analysis.libraries import load_initial_library
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.envs.advice import Measured, advice, listed, measure
+from hermes_lab.envs.advice import listed
 from hermes_lab.envs.atropos.client import AtroposClient, AtroposError
 from hermes_lab.envs.atropos.config import EnvConfig, check_sampling, new_file
 from hermes_lab.envs.atropos.evaluate import evaluate, greedy
@@ -20,16 +21,15 @@ from hermes_lab.envs.atropos.process import process, roll_out, write_made
 from hermes_lab.envs.atropos.serve import Feeder
 from hermes_lab.envs.atropos.source import GroupSource, Keep, NothingWorks, Source
 from hermes_lab.envs.atropos.tally import Tally
-from hermes_lab.envs.atropos.watch import Watch, settings_of
-from hermes_lab.envs.groups import build_groups
+from hermes_lab.envs.atropos.watch import Explained, Watch, explained
 from hermes_lab.envs.learning.lanes import Draw
 from hermes_lab.envs.learning.records import LearningPlan
+from hermes_lab.envs.refusals import others
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
-from hermes_lab.envs.signal import Signal, signal_of
+from hermes_lab.envs.signal import Rated, Signal, signal_of
 from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.records import EpisodeLog, read_episodes, write_json
 from hermes_lab.runners.engine.executors import open_executor
-from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.environments.learning import learn
 from hermes_lab.runners.environments.lock import load_locked
 from hermes_lab.runners.interrupt import one_interrupt
@@ -59,7 +59,7 @@ async def _serve(config: EnvConfig, api_url: str, out: Path, say: Say, *, locked
                 AtroposClient(api_url, retry_seconds=config.env.retry_seconds, say=say) as client,
                 _opened(config.rollouts, out, say) as (rollouts, log),
             ):
-                source = _source(config, rollouts, tally, log, say, locked=locked)
+                source = _watched(config, rollouts, tally, log, say, locked=locked)
                 await Feeder(client, source, config.env, tally, say).run()
         except (AtroposError, NothingWorks) as error:
             say(str(tally))
@@ -74,12 +74,14 @@ def run_process(
     check_sampling(config)
     page = new_file(out.with_suffix(".html")) if html else None
     if config.env.objective != "solve":
-        return _process_learning(config, new_file(out), page, count, scored, say)
+        return _process_learning(config, new_file(out), page, count, scored, say, locked=lock is not None)
     rolled_out = partial(_process, locked=lock is not None)
     return anyio.run(rolled_out, config, new_file(out), page, count, scored, say)
 
 
-def _process_learning(config: EnvConfig, out: Path, page: Path | None, count: int, scored: bool, say: Say) -> Tally:
+def _process_learning(
+    config: EnvConfig, out: Path, page: Path | None, count: int, scored: bool, say: Say, *, locked: bool
+) -> Tally:
     """The groups of `count` learning episodes. If it is interrupted or killed, the same command continues."""
     env, suite, tally = config.env, config.suite, Tally()
     assert env.reviews is not None
@@ -88,6 +90,7 @@ def _process_learning(config: EnvConfig, out: Path, page: Path | None, count: in
     found = learn(config.rollouts, LearningPlan(env.reviews, draw, env.group_size), folder, say)
     episodes = {episode.key: episode for episode in read_episodes(folder)}
     tally.saw(episodes.values())
+    tally.judged = Watch(config, tally, say, locked=locked).judged
     made = made_groups(found, episodes, env, env.max_token_length, tally)
     tally.sent([each.group for each in made])
     write_made(made, out, scored=scored, page=page)
@@ -101,7 +104,7 @@ async def _process(
     with one_interrupt():
         try:
             async with _opened(config.rollouts, out.with_suffix(".episodes"), say) as (rollouts, log):
-                source = _source(config, rollouts, tally, log, say, locked=locked)
+                source = _watched(config, rollouts, tally, log, say, locked=locked)
                 await process(source, tally, count=count, out=out, scored=scored, page=page, say=say)
         except NothingWorks as error:
             raise InfraError(str(error)) from None
@@ -109,23 +112,23 @@ async def _process(
 
 
 class Checked(NamedTuple):
-    """What the groups of an environment teach. `tips` would raise it, if less than half of them are usable, or some are
-    refused for their length."""
+    """What the groups of an environment teach; `tips` would raise it, if less than half of them are usable, or some are
+    refused for another reason than equal rewards."""
 
     signal: Signal
-    measured: Measured
-    tally: Tally
+    found: Explained
     folder: Path
-    tips: list[str]
+
+    @property
+    def tips(self) -> list[str]:
+        """Advice, if there is reason for it."""
+        return self.found.tips if self.signal.few or others(self.signal.refused) else []
 
     def rows(self, config: EnvConfig) -> list[tuple[str, str]]:
         """The lines of a report."""
-        sampling = config.model.sampling
-        refused = ", ".join(f"{reason} {count}" for reason, count in self.tally.refused.most_common())
         return [
             *self.signal.rows(),
-            ("rollouts", self.measured.sentence(sampling.max_tokens, sampling.temperature)),
-            *([("refused", f"{refused}{self.measured.equal()}")] if refused else []),
+            ("rollouts" if config.env.objective == "solve" else "reviews", self.found.sentence),
             *([("advice", listed(self.tips))] if self.tips else []),
             ("episodes", str(self.folder)),
         ]
@@ -134,21 +137,18 @@ class Checked(NamedTuple):
 def run_check(
     sources: Sequence[str], lock: Path | None, out: Path | None, *, count: int, say: Say
 ) -> tuple[EnvConfig, Checked]:
-    """Measures how much the groups of `count` tasks teach. Raises `InfraError` if all rollouts fail."""
+    """Measures how much the groups of `count` tasks, or learning episodes, teach. Raises `InfraError` if all rollouts
+    fail."""
     config = load_locked(sources, lock)
     check_sampling(config)
     if config.env.group_size < 2:
         raise ConfigError("env.group_size: 1 has nothing to compare; give at least 2")
-    if config.env.objective != "solve":
-        raise ConfigError(
-            f"env.objective: the signal of {config.env.objective} is not measured here; `hermes-lab env process` "
-            "prints what its reviews are worth"
-        )
     return config, anyio.run(_check, config, out or _new_folder(), count, lock is not None, say)
 
 
 async def _check(config: EnvConfig, out: Path, count: int, locked: bool, say: Say) -> Checked:
-    tally, episodes = Tally(), list[Episode]()
+    groups, episodes = list[Rated](), list[Episode]()
+    tally = Tally(judged=groups.append)
     with one_interrupt():
         try:
             async with _opened(config.rollouts, out, say) as (rollouts, log):
@@ -157,36 +157,31 @@ async def _check(config: EnvConfig, out: Path, count: int, locked: bool, say: Sa
                     await log.append(episode)
                     episodes.append(episode)
 
-                await roll_out(GroupSource(config, rollouts, tally, keep), tally, count, say)
+                await roll_out(_source(config, rollouts, tally, keep), tally, count, say)
         except NothingWorks as error:
             raise InfraError(str(error)) from None
-    signal = signal_of(episodes, config.env.group_size)
+    signal = signal_of(groups)
     if not signal.groups:
         raise InfraError(f"no group is whole: {tally}")
-    measured = measure(episodes, list(build_groups(episodes)))
-    few = 2 * signal.usable < signal.groups
-    tips = [*_of_length(tally), *(advice(measured, settings_of(config, locked=locked)) if few else [])]
-    return Checked(signal, measured, tally, out, tips)
+    return Checked(signal, explained(config, signal, episodes, tally, locked=locked), out)
 
 
-def _of_length(tally: Tally) -> list[str]:
-    long = [reason for reason in tally.refused if reason.startswith("longer")]
-    fix = "env.max_token_length above them, or less text: agent.prompt=compact, fewer agent.toolsets"
-    return [f"groups are refused because rollouts are {long[0]}: {fix}"] if long else []
+def _watched(config: EnvConfig, rollouts: Rollouts, tally: Tally, log: EpisodeLog, say: Say, *, locked: bool) -> Source:
+    """The source of an environment, which warns if its first groups teach too little."""
+    watch = Watch(config, tally, say, locked=locked)
+    tally.judged = watch.judged
 
-
-def _watched(log: EpisodeLog, watch: Watch) -> Keep:
     async def keep(episode: Episode) -> None:
         await log.append(episode)
         watch.saw(episode)
 
-    return keep
+    return _source(config, rollouts, tally, keep)
 
 
-def _source(config: EnvConfig, rollouts: Rollouts, tally: Tally, log: EpisodeLog, say: Say, *, locked: bool) -> Source:
+def _source(config: EnvConfig, rollouts: Rollouts, tally: Tally, keep: Keep) -> Source:
     if config.env.objective == "solve":
-        return GroupSource(config, rollouts, tally, _watched(log, Watch(config, say, locked=locked)))
-    return LearningSource(config, rollouts, tally, log.append, load_initial_library(config.skills.library))
+        return GroupSource(config, rollouts, tally, keep)
+    return LearningSource(config, rollouts, tally, keep, load_initial_library(config.skills.library))
 
 
 def run_evaluate(sources: Sequence[str], lock: Path | None, out: Path | None, say: Say) -> dict[str, Any]:
@@ -214,10 +209,7 @@ async def _opened(config: RunConfig, out: Path, say: Say) -> AsyncIterator[tuple
     """The rollouts, and the log in `out` that records their episodes."""
     log = EpisodeLog(out)
     try:
-        library = load_initial_library(config.skills.library)
-        async with open_rollouts(
-            config, log=out / "server.log", say=say, library=library, executor=open_executor
-        ) as rollouts:
+        async with open_rollouts(config, log=out / "server.log", say=say, executor=open_executor) as rollouts:
             say(f"episodes: {log.path}")
             yield rollouts, log
     finally:

@@ -1,6 +1,5 @@
 """How much there is to learn from groups: which have a signal, how rewards vary, and what would raise it."""
 
-import itertools
 import math
 import statistics
 from typing import Any
@@ -15,7 +14,8 @@ from hermes_lab.envs.advice import Measured, add, advice, measure
 from hermes_lab.envs.atropos.config import load_env_config
 from hermes_lab.envs.atropos.watch import settings_of
 from hermes_lab.envs.groups import build_groups
-from hermes_lab.envs.signal import NO_RULE, UNTOLD, Part, signal_of
+from hermes_lab.envs.refusals import EQUAL, ERRORED, FAILED, NO_REWARD, UNREVIEWED
+from hermes_lab.envs.signal import NO_RULE, UNTOLD, Part, Rated, rate_missing, rate_rollouts, signal_of
 from hermes_lab.envs.window import in_window
 from hermes_lab.types import Episode, SkillUse, TaskInfo, TokenBranch, Verdict
 
@@ -36,13 +36,13 @@ def group(
     ]
 
 
-def groups(*earned: list[float]) -> list[Episode]:
-    return list(itertools.chain.from_iterable(group(n, each) for n, each in enumerate(earned)))
+def groups(*earned: list[float]) -> list[Rated]:
+    return [rate_rollouts(group(n, each)) for n, each in enumerate(earned)]
 
 
 @given(rewards)
 def test_the_variances_are_those_of_the_formulas(earned: list[list[float]]) -> None:
-    signal = signal_of(groups(*earned), 3)
+    signal = signal_of(groups(*earned))
     within = statistics.fmean(statistics.variance(each) for each in earned)
     means = [statistics.fmean(each) for each in earned]
     between = statistics.variance(means) - within / 3 if len(means) > 1 else -within / 3
@@ -53,38 +53,50 @@ def test_the_variances_are_those_of_the_formulas(earned: list[list[float]]) -> N
 
 
 def test_groups_with_an_unjudged_rollout_are_counted_apart() -> None:
-    episodes = [*groups([0.0, 1.0]), rollout(0, 1.0, task_id="half"), rollout(1, None, task_id="half")]
-    signal = signal_of(episodes, 2)
-    assert (signal.groups, signal.usable, signal.incomplete) == (1, 1, 1)
-    assert "1 incomplete groups left out" in signal.rows()[0][1]
-    replaced = [*groups([0.0, 1.0]), rollout(7, None, task_id="t0")]
-    assert signal_of(replaced, 2).incomplete == 0
+    half = [rollout(0, 1.0, task_id="half"), rollout(1, None, task_id="half")]
+    signal = signal_of([*groups([0.0, 1.0]), rate_rollouts(half, NO_REWARD), rate_rollouts([], FAILED)])
+    assert (signal.groups, signal.usable, signal.incomplete) == (1, 1, 2)
+    assert "2 incomplete groups left out" in signal.rows()[0][1]
+
+
+def test_a_group_that_is_not_sent_is_not_usable_whatever_its_rewards() -> None:
+    long = rate_rollouts(group(7, [0.0, 1.0]), "longer than 10 tokens")
+    signal = signal_of([*groups([0.0, 1.0], [1.0, 1.0]), long, long, *rate_missing({UNREVIEWED: 1, ERRORED: 3})])
+    assert (signal.groups, signal.usable, signal.incomplete) == (5, 1, 3)
+    assert signal.refused == {"longer than 10 tokens": 2, EQUAL: 1, UNREVIEWED: 1}
+    said = (
+        "1/5 (4-62 %) groups can be trained on; refused: longer than 10 tokens 2, equal rewards 1, without a review 1"
+    )
+    assert signal.rows()[0][1].startswith(said)
+    assert signal.report()["refused"] == signal.refused
+    assert signal.within == pytest.approx(0.375)  # over the four groups with rewards
 
 
 def test_the_signal_is_broken_down_by_what_skills_know() -> None:
-    episodes = [
-        *group(1, [0.0, 0.0], knowledge="lane, 0 of 1 rules known"),
-        *group(2, [0.0, 1.0], knowledge="lane, 1 of 1 rules known"),
-        *group(3, [1.0, 1.0], knowledge="lane, 1 of 1 rules known"),
-        *group(4, [0.0, 0.0]),
-        *group(5, [1.0, 1.0], rule=False),
+    played = [
+        group(1, [0.0, 0.0], knowledge="lane, 0 of 1 rules known"),
+        group(2, [0.0, 1.0], knowledge="lane, 1 of 1 rules known"),
+        group(3, [1.0, 1.0], knowledge="lane, 1 of 1 rules known"),
+        group(4, [0.0, 0.0]),
+        group(5, [1.0, 1.0], rule=False),
     ]
-    assert signal_of(episodes, 2).parts == {
+    signal = signal_of(map(rate_rollouts, played))
+    assert signal.parts == {
         "lane, 0 of 1 rules known": Part(1, 0, 2, 0),
         "lane, 1 of 1 rules known": Part(2, 1, 4, 3),
         UNTOLD: Part(1, 0, 2, 0),
         NO_RULE: Part(1, 0, 2, 2),
     }
-    rows = signal_of(episodes, 2).rows()
+    rows = signal.rows()
     assert ("knowledge", "lane, 1 of 1 rules known: 1/2 (9-91 %) groups usable, 3 of 4 rollouts solved") in rows
-    assert rows[0] == ("usable", "1/5 (4-62 %) groups have rewards that differ")
+    assert rows[0] == ("usable", "1/5 (4-62 %) groups can be trained on; refused: equal rewards 4")
 
 
 @pytest.mark.parametrize(("usable", "starves"), [(0, True), (1, True), (2, False), (8, False)])
 def test_an_environment_starves_where_surely_less_than_half_is_usable(usable: int, starves: bool) -> None:
     earned = [[0.0, 1.0]] * usable + [[0.0, 0.0]] * (8 - usable)
-    assert signal_of(groups(*earned), 2).starves is starves
-    assert not signal_of([], 2).starves
+    assert signal_of(groups(*earned)).starves is starves
+    assert not signal_of([]).starves
 
 
 @given(
@@ -143,6 +155,13 @@ def test_advice_names_the_fields_that_the_user_can_set() -> None:
     assert "grpo.group_size above 4 in a new lock" in " | ".join(tips(mixed, locked=True))
     assert "env.knowledge=oracle (skills state the rules)" in " | ".join(tips(distinct(group(1, [0.0] * 4))))
     assert "env.knowledge=mixed instead of oracle" in tips(distinct(group(1, [1.0] * 4)), "env.knowledge=oracle")[0]
+
+
+def test_advice_does_not_name_the_window_that_is_set() -> None:
+    mixed = distinct([*group(1, [0.0] * 4, rule=False), *group(2, [1.0] * 4, rule=False)])
+    found = " | ".join(tips(mixed, "env.min_success=0.1", "env.max_success=0.9"))
+    assert "env.min_success" not in found
+    assert "more samples of a task" in found
 
 
 def test_measurements_add_up() -> None:

@@ -57,6 +57,14 @@ def test_completions_are_the_reviews_of_one_finished_episode(tmp_path: Path) -> 
         assert ("skill_manage" in said) == (reward > 0.9)
 
 
+def test_skills_that_a_learning_episode_does_not_begin_with_are_refused(tmp_path: Path) -> None:
+    config = config_of("http://127.0.0.1:1/v1", "env.knowledge=mixed")
+    with pytest.raises(ConfigError, match=r"env\.knowledge: is mixed; a learning episode begins with skills\.library"):
+        make_review_rollout_func(config, worth(), tmp_path / "adapters")
+    with pytest.raises(ConfigError, match=r"env\.knowledge: is mixed"):
+        review_prompt_rows(config, worth())
+
+
 def test_one_task_gives_the_one_group_that_trl_asks_for() -> None:
-    with pytest.raises(ConfigError, match="for TRL a learning episode has one task"):
+    with pytest.raises(ConfigError, match=r"for TRL a learning episode has one task, .*: give tasks=1"):
         review_prompt_rows(config_of("http://127.0.0.1:1/v1"), worth(tasks=2))

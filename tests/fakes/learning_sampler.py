@@ -44,6 +44,11 @@ class LearningSampler:
         self._writes = writes
         self._reviews = 0
 
+    def world_of(self, body: dict[str, Any]) -> str:
+        """`World 1`, of the task that a request is about."""
+        prompts = [each["content"] for each in body["messages"] if each["role"] == "user"]
+        return f"World {self._tasks[prompts[0]].world}"
+
     def __call__(self, body: dict[str, Any]) -> Reply:
         messages = body["messages"]
         asked = [

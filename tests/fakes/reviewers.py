@@ -60,6 +60,32 @@ def reviewers(*kinds: Kind, slip: float = 0.0) -> TaskAwarePolicy:
     return TaskAwarePolicy(for_task)
 
 
+def coin(rate: float) -> TaskAwarePolicy:
+    """Honest reviews of a worker that follows the hidden rule with probability `rate`, whatever its skills say, and in
+    every rollout anew."""
+    begun = count()
+
+    def for_task(task: Task) -> Policy:
+        worker, number = Obedient(task), next(begun)
+
+        def policy(messages: Sequence[Message]) -> Message:
+            seen = Conversation.read(messages)
+            if seen.exchanges[1:]:
+                return worker(messages)  # a review, or after a rejection, which states the rule
+            knows = Draws("coin", task.suite, task.id, number).chance() < rate
+            return go_on(_guess(worker, knows=knows), seen.exchanges[-1].results)
+
+        return policy
+
+    return TaskAwarePolicy(for_task)
+
+
+def _guess(worker: Learner, *, knows: bool) -> Script:
+    (subtask,) = worker.subtasks
+    yield from worker.do(subtask, subtask.site.rule if knows else None, "I do it.")
+    return "Done."
+
+
 def honest(worker: Learner, seen: Conversation, messages: Sequence[Message], number: int) -> Script:
     """Writes down the rule that the rejection stated."""
     return (yield from worker.look_back(seen))

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -12,16 +13,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 from fakes.command import lab
 from fakes.ledger_sampler import LedgerSampler
 from fakes.openai_server import FakeOpenAIServer, running
 
+from hermes_lab.envs.atropos.config import check_sampling
 from hermes_lab.envs.groups import read_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.environments.lock import load_locked
 from hermes_lab.runners.environments.runs import run_serve
-from hermes_lab.training.lock import write_lock
+from hermes_lab.training.lock import load_lock, write_lock
 
 HERMES_LAB = str(Path(sys.executable).parent / "hermes-lab")
 ROOT = Path(__file__).parents[2]
@@ -132,7 +135,7 @@ def test_check_measures_the_signal_of_a_few_groups(model: FakeOpenAIServer, tmp_
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "ledger: groups of 4 rollouts, knowledge mixed"
-    assert lines[1] == "  usable    3/3 (44-100 %) groups have rewards that differ"
+    assert lines[1] == "  usable    3/3 (44-100 %) groups can be trained on"
     assert lines[2].startswith("  variance  of rewards: 0.333 within groups, 0 between groups, so 100 % of it")
     assert sum(line.startswith("  knowledge ") for line in lines) >= 2
     assert not any(line.startswith("  advice") for line in lines)
@@ -153,10 +156,10 @@ def test_check_of_a_hopeless_model_gives_advice_and_exits_1(tmp_path: Path) -> N
 def test_check_says_where_groups_are_refused_for_their_length(model: FakeOpenAIServer, tmp_path: Path) -> None:
     done = check(tmp_path, *signal_of(model.base_url, "-c", "env.max_token_length=10", "--json"))
     report = json.loads(done.stdout)
-    assert (done.returncode, report["usable"]["count"], report["refused"]) == (1, 3, {"longer than 10 tokens": 3})
+    assert (done.returncode, report["usable"]["count"], report["refused"]) == (1, 0, {"longer than 10 tokens": 3})
     assert report["advice"] == [
-        "groups are refused because rollouts are longer than 10 tokens: env.max_token_length above them, or less text: "
-        "agent.prompt=compact, fewer agent.toolsets"
+        "env.max_token_length above 10, or less text: agent.prompt=compact, fewer agent.toolsets, a lower "
+        "agent.max_iterations (groups are longer than 10 tokens)"
     ]
 
 
@@ -263,6 +266,33 @@ def test_an_override_of_a_locked_value_is_refused(lock: Path, override: str, fie
     with pytest.raises(ConfigError, match=f"{field} is locked at '?{value}") as refused:
         load_locked([override], lock)
     assert "train lock" in str(refused.value)
+
+
+def documented_pairs() -> list[tuple[Path, Path]]:
+    """The configurations and locks that documented commands give together."""
+    shown = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("configs/env/*.yaml"), ROOT / "runners/commands/environments.py"]
+    text = " ".join(re.sub(r"[\s#\\\"]+", " ", path.read_text()) for path in shown)
+    found = re.findall(r"env \w+ -c (configs/env/\S+) --lock (configs/locks/\S+?\.yaml)", text)
+    return sorted({(ROOT / config, ROOT / lock) for config, lock in found})
+
+
+def test_every_documented_environment_fits_its_lock() -> None:
+    pairs = documented_pairs()
+    assert {config.name for config, _ in pairs} == {"locked.yaml", "reviews-locked.yaml"}
+    for path, lock in pairs:
+        config = load_locked([str(path)], lock)
+        check_sampling(config)
+        assert config.env.group_size == load_lock(lock).grpo.group_size  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("whole", "part"), [("atropos", "locked"), ("reviews", "reviews-locked")])
+def test_an_environment_for_a_lock_is_the_shipped_one_without_locked_values(whole: str, part: str) -> None:
+    values = {name: yaml.safe_load((ROOT / f"configs/env/{name}.yaml").read_text()) for name in (whole, part)}
+    for section, given in values[part].items():
+        assert given.items() <= values[whole][section].items()
+    locked = {"model": {"base_url", "name", "sampling"}, "env": {"group_size", "reviews"}, "run": {"concurrency"}}
+    for section, given in values[whole].items():
+        assert set(given) - set(values[part].get(section, {})) <= locked.get(section, set())
 
 
 def test_a_server_of_its_own_is_refused_under_a_lock(lock: Path) -> None:

@@ -18,7 +18,7 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.envs.groups import read_groups
 from hermes_lab.envs.learning.lanes import Draw
 from hermes_lab.envs.learning.records import LearningPlan, read_learned
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import episode_files, read_attempts, read_episodes
 from hermes_lab.runners.engine.execute import Listener
@@ -26,7 +26,7 @@ from hermes_lab.runners.engine.snapshots import knowledge_of
 from hermes_lab.runners.environments.collect import BatchSampler
 from hermes_lab.runners.environments.learning import learn
 from hermes_lab.runners.environments.lock import load_locked
-from hermes_lab.runners.environments.runs import run_process
+from hermes_lab.runners.environments.runs import run_check, run_process
 from hermes_lab.training.grpo_config import Batch
 from hermes_lab.training.lock import load_lock
 from hermes_lab.types import Episode
@@ -110,11 +110,15 @@ def test_another_plan_or_configuration_is_not_continued(tmp_path: Path) -> None:
         other = LearningPlan(worth(tasks=TASKS, followups=1, repeats=REPEATS), PLAN.draw, FORKS)
         for plan, changed, message in (
             (other, config, "tasks have changed"),
-            (LearningPlan(PLAN.worth, PLAN.draw, FORKS + 1), config, "forks=2, now 3"),
+            (
+                LearningPlan(PLAN.worth, PLAN.draw, FORKS + 1),
+                config,
+                r"other reviews of a task \(env\.group_size, .*: 2, now 3; give",
+            ),
             (
                 LearningPlan(worth(tasks=2, followups=2, repeats=2, body_cost=0.5), PLAN.draw, FORKS),
                 config,
-                "was started with reviews=",
+                r"was started with other reviews \(env\.reviews, or the lock's section reviews\): ",
             ),
             (PLAN, served(server.base_url, "agent.max_iterations=7"), "agent.max_iterations"),
         ):
@@ -144,9 +148,21 @@ def test_a_rollout_that_fails_is_tried_again_and_then_counted(tmp_path: Path) ->
 
         server.script = gone
         config = served(server.base_url, "model.max_retries=0")
-        found = learn(config, PLAN, tmp_path / "run", say)
-        assert found.refused == {"with errored rollouts": TASKS * WORLDS}
-        assert not found.groups
+        with pytest.raises(InfraError, match=r"the work of all 2 learning episodes errored; the last: .*500"):
+            learn(config, PLAN, tmp_path / "run", say)
+        told: list[str] = []
+        works = sampler()
+
+        def one_world(body: dict[str, Any]) -> Any:
+            if "World 1" in str(works.world_of(body)):
+                raise RuntimeError
+            return works(body)
+
+        server.script = one_world
+        found = learn(config, PLAN, tmp_path / "run", told.append)
+        assert found.refused == {"with errored rollouts": TASKS}
+        assert "warning: 1 rollout of learning episodes errored; the last: " in " ".join(told)
+        assert any(line.startswith("2/2 learning episodes, ") and "2 errored" in line for line in told)
         server.script = sampler()
         found = learn(config, PLAN, tmp_path / "run", say)
     assert found.refused == {}
@@ -182,8 +198,30 @@ def test_env_process_writes_the_groups_and_is_continued_by_the_same_command(tmp_
     assert out.read_bytes() == written
     assert [(group.kind, len(group.samples)) for group in read_groups(out)] == [("review", 4)] * 2
     assert (tally.groups, tally.sequences) == (2, 8)
-    assert "mean value of a review +0.98" in str(tally)
+    assert "mean value of a review +0.966" in str(tally)
     assert "skill_manage" in out.with_suffix(".html").read_text()
+
+
+def test_env_check_measures_the_signal_of_reviews(tmp_path: Path) -> None:
+    def every_third(number: int) -> bool:
+        return number % 3 == 0
+
+    script = LearningSampler(5, worlds=[2000, 2001], writes=every_third)
+    with running(FakeOpenAIServer(script, models=["packaged"])) as server:
+        sources = [
+            *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.options.plain=0"),
+            *("env.max_token_length=100000", "run.concurrency=4", "learning.worlds=2"),
+        ]
+        config, checked = run_check(sources, None, tmp_path / "one", count=2, say=say)
+        _, long = run_check([*sources, "env.max_token_length=10"], None, tmp_path / "two", count=2, say=say)
+    rows = dict(checked.rows(config))
+    assert (checked.signal.groups, checked.signal.usable) == (2, 2)
+    assert rows["usable"] == "2/2 (34-100 %) groups can be trained on"
+    assert rows["knowledge"] == "reviews: 2/2 (34-100 %) groups usable"
+    assert rows["reviews"].startswith("mean value of a review +")
+    assert "advice" not in rows
+    assert (long.signal.usable, long.signal.refused) == (0, {"longer than 10 tokens": 2})
+    assert long.tips[0].startswith("env.max_token_length above 10, or less text")
 
 
 def test_a_lock_decides_what_a_review_is_paid() -> None:

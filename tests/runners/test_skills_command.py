@@ -12,10 +12,10 @@ import pytest
 from fakes.command import lab
 from fakes.episodes import episode, write_run
 
+from hermes_lab.analysis.libraries import load_initial_library
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.runners.cli import app
-from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills import own_tests
 from hermes_lab.skills.learning.stats import Use

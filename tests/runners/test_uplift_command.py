@@ -10,6 +10,7 @@ import pytest
 from fakes.command import lab
 from typer.testing import CliRunner
 
+from hermes_lab.analysis.libraries import load_initial_library
 from hermes_lab.analysis.skill_effects.capture import captures
 from hermes_lab.analysis.skill_effects.leaks import literals
 from hermes_lab.config.sandboxes import SandboxConfig
@@ -19,7 +20,6 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_key
 from hermes_lab.records import episode_files, read_episodes
 from hermes_lab.runners.cli import app
-from hermes_lab.runners.engine.libraries import load_initial_library
 from hermes_lab.runners.experiments.experiment import plan_learn
 from hermes_lab.runners.experiments.ground_truth import library_claims
 from hermes_lab.runners.experiments.uplift import open_source, plan_uplift

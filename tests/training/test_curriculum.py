@@ -4,18 +4,25 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
+from fakes.episodes import rollout
 from fakes.grpo_rounds import Killed, MadeUp, countdown, done, made_up_config, outcome, silent, train
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from hermes_lab.config.schema import RewardConfig
+from hermes_lab.envs.atropos.config import EnvSection
+from hermes_lab.envs.atropos.kinds import Kinds
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import read_card
 from hermes_lab.records import read_episodes
 from hermes_lab.training.checkpoint_manifest import SEAL
-from hermes_lab.training.curriculum import FILE, FamilyRound, describe_rates, draw_groups, inside, rate
+from hermes_lab.training.curriculum import FILE, FamilyRound, describe_rates, draw_groups, family_round, inside, rate
 from hermes_lab.training.grpo_config import Batch, GrpoConfig, load_grpo_config
 from hermes_lab.training.lock import CurriculumLock
+from hermes_lab.types import Reward
 
 LOCK = CurriculumLock(min_success=0.2, max_success=0.8, memory_rounds=3)
 FAMILIES = ["easy", "medium", "hard"]
@@ -35,6 +42,26 @@ def played(rates: Mapping[str, float], rounds: int, groups: int, seed: int = 0) 
     for _ in range(rounds):
         history.append(measured(draw_groups(list(rates), history, LOCK, groups, seed), rates))
     return history
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=16, max_size=16))
+def test_a_family_is_measured_as_the_kinds_of_an_environment_are(shares: list[float]) -> None:
+    """Also where work that is accepted after feedback earns something."""
+    reward = RewardConfig(score=0.0, recovered=1.0)
+    played = [
+        replace(
+            rollout(n, share), success=share == 1.0, reward=Reward(share - 1, {"recovered": share, "tool_calls": -1.0})
+        )
+        for n, share in enumerate(shares)
+    ]
+    kinds = Kinds(EnvSection(), reward)
+    kinds.saw("family", played)
+    assert rate("family", [{"family": family_round(4, played, reward)}], 3) == pytest.approx(kinds.rate("family"))
+
+
+def test_success_alone_is_recorded_as_it_always_was() -> None:
+    played = [rollout(n, float(n % 2), success=bool(n % 2)) for n in range(4)]
+    assert msgspec.to_builtins(family_round(1, played, RewardConfig())) == {"groups": 1, "rollouts": 4, "solved": 2}
 
 
 some_rates = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([0.0, 0.1, 0.5, 0.75, 1.0]), min_size=1)

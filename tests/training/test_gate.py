@@ -33,7 +33,7 @@ def group(task_id: str = "t", **fields: Any) -> ScoredGroup:
 SPOILT: dict[str, dict[str, Any]] = {
     "of another policy": {"policy": "before"},
     "held out": {"split": "heldout"},
-    "with errored rollouts": {"episodes": ("a", "a"), "samples": (0, 0)},
+    "with errored rollouts": {"samples": (0, 0)},
     "longer than max_token_length": {"token_ids": ((1, 2, 3), (1, 2, 3, 4, 5, 6))},
     "with equal rewards": {"rewards": (1.0, 1.0), "advantages": (0.0, 0.0)},
 }

@@ -16,7 +16,7 @@ from hermes_lab.models.cards import read_card
 from hermes_lab.records import read_episodes
 from hermes_lab.training.config import Gate
 from hermes_lab.training.grpo_config import GrpoConfig, grpo_lock, training_batch
-from hermes_lab.training.grpo_plan import grpo_rows
+from hermes_lab.training.grpo_plan import grpo_rows, probe
 from hermes_lab.training.lock import load_lock, lock_digest
 from hermes_lab.training.review_plan import most_groups
 
@@ -77,6 +77,37 @@ def test_what_gave_no_group_is_counted_and_on_the_card(config: GrpoConfig) -> No
     assert read_card(last).refused == {"without a review": 3}
 
 
+def test_refusals_of_groups_and_of_what_gave_none_add_up(config: GrpoConfig) -> None:
+    with pytest.raises(ConfigError, match=r"in round 1 \(5 with equal rewards\)"):
+        train(config, MadeUpReviews(dull=(1, 2, 3), refused={"with equal rewards": 3}))
+
+
+def test_a_round_of_which_little_is_used_warns_with_advice_for_reviews(config: GrpoConfig) -> None:
+    said: list[str] = []
+    train(config.model_copy(update={"objective": "both"}), MadeUpReviews(refused={"without a review": 6}), said.append)
+    warned = [line for line in said if "round 1/3: warning: only 4 of 10 groups are trained on" in line]
+    assert len(warned) == 1
+    assert "work that ends without an answer is not reviewed: agent.max_iterations above" in warned[0]
+
+
+def probed(config: GrpoConfig, sampler: MadeUpReviews, tmp_path: Path) -> dict[str, str]:
+    return dict(probe(config, load_lock(Path(config.lock)), sampler, 2, tmp_path / "probe"))
+
+
+def test_a_probe_of_reviews_has_their_signal_and_advice(config: GrpoConfig, tmp_path: Path) -> None:
+    rows = probed(config, MadeUpReviews(refused={"without a review": 3}), tmp_path)
+    assert rows["probe"].startswith("2 of 2 groups usable: mean value of a review +0.250")
+    assert rows["usable"] == "2/5 (12-77 %) groups can be trained on; refused: without a review 3"
+    assert rows["variance"].startswith("of rewards: 0.125 within groups")
+    assert rows["knowledge"] == "reviews: 2/5 (12-77 %) groups usable"
+    assert rows["advice"].startswith("(1) work that ends without an answer is not reviewed")
+
+
+def test_a_probe_of_reviews_that_are_worth_the_same_is_refused_with_advice(config: GrpoConfig, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"probe: no usable group in round 1 \(2 with equal.*all reviews of a task"):
+        probed(config, MadeUpReviews(dull=(1,)), tmp_path)
+
+
 def test_reviews_that_are_all_worth_the_same_stop_the_training_with_advice(config: GrpoConfig) -> None:
     with pytest.raises(
         ConfigError, match=r"no usable group in round 1 \(2 with equal rewards\).*all reviews of a task"
@@ -135,6 +166,12 @@ def test_a_training_killed_before_any_write_resumes_to_the_very_same_adapters(
         ),
         ("review", {}, {"rollouts": ("suite.name=ledger", "learning.arms=[off]")}, "rollouts: learning.arms: off"),
         ("review", {}, {"rollouts": ("suite.name=ledger", "learning.arms=[placebo]")}, "teach nothing"),
+        (
+            "review",
+            {},
+            {"rollouts": (*ROLLOUTS, "env.knowledge=mixed")},
+            "rollouts: env.knowledge: is mixed",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_written(
@@ -156,7 +193,7 @@ def test_the_plan_says_how_many_rollouts_reviews_take_and_how_well_they_are_meas
     grpo = grpo_lock(config, locked)
     rows = dict(grpo_rows(config, locked, grpo))
     assert rows["rounds"].startswith(
-        "3, each 2 learning episodes: a task with 2 reviews at temperature 1, so 2 groups of reviews; then 1 steps on "
+        "3, each 2 learning episodes: a task with 2 reviews at temperature 1, so 2 groups of reviews; then 1 step on "
         "the usable groups: 3 steps"
     )
     assert "2 rollouts a round if no review writes anything, at most 26, 78 in all" in rows["follow-ups"]

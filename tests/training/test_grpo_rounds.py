@@ -190,6 +190,9 @@ def test_a_resume_of_another_training_names_the_part(config: GrpoConfig) -> None
     other = config.model_copy(update={"resume": True, "rollouts": (*config.rollouts, "suite.options.ruled=2")})
     with pytest.raises(ConfigError, match="was started with another rollouts"):
         train(other, MadeUp())
+    other = config.model_copy(update={"resume": True, "rollouts": (*config.rollouts, "env.knowledge=mixed")})
+    with pytest.raises(ConfigError, match="was started with another rollouts"):
+        train(other, MadeUp())
     other = config.model_copy(update={"resume": True, "heldout": (*config.heldout, "suite.options.ruled=2")})
     with pytest.raises(ConfigError, match="was started with another heldout"):
         train(other, MadeUp())

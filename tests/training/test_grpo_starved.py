@@ -17,7 +17,7 @@ from hermes_lab.training.grpo_config import GrpoConfig
 from hermes_lab.training.lineage import lineage
 from hermes_lab.training.lock import GrpoLock, load_lock
 from hermes_lab.training.rounds import Rounds, stopped
-from hermes_lab.training.starved import advice, measure, partly, starved
+from hermes_lab.training.starved import Start, advice, measure, partly, starved
 from hermes_lab.training.status import status
 from hermes_lab.types import Episode, Message, TokenBranch
 
@@ -93,11 +93,8 @@ def test_groups_that_teach_nothing_are_counted_and_explained(config: GrpoConfig)
 
 
 def test_a_round_of_which_little_is_used_warns() -> None:
-    failed, done = (measure(*made(*[(reward, "answered")] * 6)) for reward in (0.0, 1.0))
-    assert "only 1 of 3 groups are trained on" in partly(failed, 1)
-    assert "easier tasks or SFT first" in partly(failed, 1)
-    assert "harder tasks" in partly(done, 1)
-    assert partly(failed, 0) == partly(failed, 2) == ""
+    assert partly(1, 3, lambda: ["easier tasks"]) == "only 1 of 3 groups are trained on. Try: (1) easier tasks"
+    assert partly(0, 3, list) == partly(2, 3, list) == ""
 
 
 def made(*rollouts: tuple[float, str], samples: int = 2, calls: bool = True, copies: bool = False) -> Any:
@@ -121,7 +118,7 @@ def tips(
     assert lock
     grpo: GrpoLock = lock.model_copy(update={"temperature": temperature})
     run = load_config(["suite.name=ledger", "suite.options.ruled=5", "learning.arms=[off]"])
-    return " | ".join(advice(measure(*episodes), refused or {"with equal rewards": 2}, grpo, run, parent=parent))
+    return " | ".join(advice(measure(*episodes), refused or {"with equal rewards": 2}, Start(grpo, run, 1536, parent)))
 
 
 def test_nothing_solved_asks_for_easier_tasks_sft_and_samples() -> None:

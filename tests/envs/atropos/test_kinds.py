@@ -94,6 +94,7 @@ async def test_a_pass_of_which_all_is_outside_is_played(tmp_path: Path) -> None:
             source._kinds.saw("elsewhere", [half] * 4)
             source._kinds.saw("ledger: a hidden rule", played(0.0, 0.0, 0.0, 0.0))
         items = list(islice(source.items(), 12))
+    assert not fed.tally.left_out
     assert [item.epoch for item in items] == [0] * 6 + [1] * 6
 
 

@@ -1,6 +1,7 @@
 """Learning episodes as groups of an Atropos environment."""
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def config_of(base_url: str, *overrides: str) -> EnvConfig:
             *(f"model.base_url={base_url}", "model.name=fake", "model.max_retries=0", "run.concurrency=4"),
             *("suite.options.ruled=1", "suite.options.plain=0", "learning.arms=[on]", "learning.worlds=2"),
             *("env.group_size=2", "env.max_token_length=100000", "env.objective=both", REVIEWS),
+            *("env.knowledge=none", "env.min_success=0", "env.max_success=1"),
             *overrides,
         ]
     )
@@ -72,6 +74,20 @@ async def test_reviews_are_posted_with_their_own_tokens_and_what_they_earned(tmp
     assert sum(bool(episode.review) for episode in kept) == 2
 
 
+async def test_every_pass_has_worlds_of_its_own(tmp_path: Path) -> None:
+    async with FakeOpenAIServer(LearningSampler(3)) as server:
+        config = config_of(server.base_url, "suite.world=40", "learning.worlds=3")
+        async with open_rollouts(config.rollouts, log=tmp_path / "server.log", say=print) as rollouts:
+            source = LearningSource(config, rollouts, Tally(), ignore, Library())
+            lanes = list(islice(source.items(), 7))
+    assert [lane.world for lane in lanes] == list(range(40, 47))
+    assert len({lane.name for lane in lanes}) == 7
+
+
+async def ignore(episode: Episode) -> None:
+    del episode
+
+
 async def test_follow_ups_with_one_library_are_groups_of_their_own(tmp_path: Path) -> None:
     await rows(tmp_path, "both", scored=True)
     groups = read_groups(tmp_path / "groups.jsonl")
@@ -86,6 +102,10 @@ async def test_follow_ups_with_one_library_are_groups_of_their_own(tmp_path: Pat
         (["learning.arms=[off]"], r"learning\.arms: off"),
         (["env.group_size=4"], r"env\.reviews\.repeats: is 2, and env\.group_size 4"),
         (["agent.program=hermes"], r"agent\.program"),
+        (["env.min_success=0.1"], r"env\.min_success: has no effect with objective=both"),
+        (["env.max_success=0.9"], r"env\.max_success: has no effect"),
+        (["env.refills=0"], r"env\.refills: has no effect .* a failed rollout is tried once more; remove it"),
+        (["env.knowledge=mixed"], r"env\.knowledge: is mixed; a learning episode begins with skills\.library"),
     ],
 )
 def test_an_environment_that_cannot_review_is_refused(overrides: list[str], message: str) -> None:

@@ -39,6 +39,24 @@ def test_a_longer_text_costs_what_was_added() -> None:
     assert added(before, after) == Added(0.0, len(" Then this.") / 4)
 
 
+def test_a_text_that_replaces_another_one_costs_what_is_new_in_it() -> None:
+    old = skill("way", "Ask the desk before the order, twice.")
+    new = skill("way", "Run the sum after each line, at once.")
+    assert len(old.text) == len(new.text)
+    words = sum(len(word) + 1 for word in ("Run", "sum", "after", "each", "line,", "at", "once."))
+    assert added(knowing(old), knowing(new)).body >= words / 4
+    notes = [knowing(notes=(text,)) for text in ("The desk is closed.", "The hall is locked.")]
+    assert added(*notes).listed == len(" hall locked.\n") / 4 - 0.25
+
+
+@given(TEXT, TEXT)
+def test_a_text_never_costs_less_than_it_grew_nor_more_than_its_length(one: str, other: str) -> None:
+    before, after = (skill("way", text) for text in (one, other))
+    cost = added(knowing(before), knowing(after)).body * 4
+    sizes = [len(skill_format.shown(each).encode()) for each in (before, after)]
+    assert max(0, sizes[1] - sizes[0]) <= cost <= sizes[1]
+
+
 def test_notes_cost_as_much_as_what_is_listed() -> None:
     assert added(knowing(), knowing(notes=("abc", "defg"))) == Added((4 + 5) / TOKEN_BYTES, 0.0)
 
@@ -71,7 +89,7 @@ def test_what_a_review_wrote_is_in_the_library_after_it() -> None:
 def test_an_emptied_library_is_as_long_and_says_nothing() -> None:
     before = knowing(skill("way", "Use --latest order."), notes=("The desk is closed.",))
     after = emptied(before)
-    assert added(before, after).listed == added(after, before).listed == 0.0
+    assert added(knowing(), before).listed == added(knowing(), after).listed
     assert "--latest" not in after.library.skills["way"].text
     assert after.notes.memory != before.notes.memory
     assert digest_of(emptied(after)) == digest_of(after)

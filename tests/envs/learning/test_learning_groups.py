@@ -310,3 +310,13 @@ async def test_reviews_at_a_server_are_trained_on_what_it_sampled() -> None:
     assert all(text.startswith("Nothing to save, review") for text in texts)
     assert len(set(texts)) == 3
     assert group.rewards == (0.0, 0.0, 0.0)
+
+
+async def test_a_reader_from_before_there_were_kinds_refuses_a_group_of_reviews() -> None:
+    """So groups of reviews need no version of their own."""
+    outcome = finished()
+    found = values_of(outcome, outcome.reviewed[0], PAID)
+    assert isinstance(found, list)
+    group = review_group(outcome.reviewed[0], found)
+    with pytest.raises(ConfigError, match="is of episode"):
+        validate_group(replace(group, kind="solve"))

@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 from hermes_lab.agent.review import REVIEW_REQUEST
 from hermes_lab.config.sources import load_config
-from hermes_lab.envs.learning.config import DEFAULT
+from hermes_lab.envs.learning.config import DEFAULT, check_learning
 from hermes_lab.envs.learning.gym import LearningEnv
 from hermes_lab.envs.learning.lanes import Draw, draw_lanes
 from hermes_lab.errors import ConfigError, HermesLabError
@@ -118,12 +118,20 @@ def test_a_worker_that_never_answers_leaves_nothing_to_review() -> None:
     [
         (["learning.arms=[off]"], WORTH, "learning.arms: off"),
         (["agent.program=hermes"], WORTH, "agent.program"),
+        (["agent.toolsets=[terminal]"], WORTH, "agent.toolsets: .* without skill_manage and skill_view: add"),
+        (["agent.toolsets=[terminal, skill_view]"], WORTH, "agent.toolsets: .* without skill_manage: add"),
+        (["agent.toolsets=[skills]", "agent.disabled_tools=[skill_view]"], WORTH, "without skill_view: add"),
+        (["env.knowledge=mixed"], WORTH, "env.knowledge: is mixed; a learning episode begins with skills.library"),
         ([], WORTH | {"followups": 0}, "followups"),
     ],
 )
 def test_what_cannot_be_a_learning_episode_is_refused(config: list[str], worth: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         LearningEnv("ledger", config=config, worth=worth)
+
+
+def test_notes_can_teach_as_well() -> None:
+    check_learning(load_config(["suite.name=ledger", "learning.arms=[on]", "agent.toolsets=[terminal, memory]"]))
 
 
 def test_every_registered_suite_has_tasks_for_learning_episodes() -> None:

@@ -7,6 +7,7 @@ import pytest
 from fakes.learning import Ran, learn, worth
 from fakes.reviewers import (
     Kind,
+    coin,
     copies_the_prompt,
     flatters,
     honest,
@@ -18,7 +19,7 @@ from fakes.reviewers import (
 )
 
 from hermes_lab.envs.group_checks import normalized_advantages
-from hermes_lab.envs.learning.config import ReviewWorth
+from hermes_lab.envs.learning.config import DEFAULT, ReviewWorth
 from hermes_lab.envs.learning.worth import Refused, ReviewValue, mean_value, values_of
 from hermes_lab.tasks.subtasks import known_skill, subtasks_of
 
@@ -79,6 +80,19 @@ async def test_reviews_whose_text_is_emptied_earn_nothing_but_their_cost() -> No
     assert mean_value([value for each in values(ran, paid) for value in each]).value < 0
 
 
+async def test_placebos_earn_nothing_on_average_where_rollouts_are_noisy() -> None:
+    """A worker that finds the rule by chance in half of its rollouts: what emptied skills earn is noise with mean 0."""
+    free = worth(followups=4, listed_cost=0, body_cost=0)
+    noisy = ("learning.arms=[placebo]", "run.concurrency=1")  # one after the other, so that the draws are the same
+    ran = await learn(coin(0.5), free, *noisy, forks=1, lanes=16, worlds=16)
+    found = [value.reward.value for each in values(ran, free) for value in each if value.rollouts]
+    assert len(found) >= 6  # work that was right at once leaves nothing to write
+    assert {value > 0 for value in found} == {True, False}
+    mean = sum(found) / len(found)
+    error = math.sqrt(sum((value - mean) ** 2 for value in found) / (len(found) - 1) / len(found))
+    assert abs(mean) <= 3 * error
+
+
 async def of_kinds(kinds: Sequence[Kind], paid: ReviewWorth) -> list[ReviewValue]:
     """The values of one review of each kind, in the same three learning episodes."""
     ran = await learn(reviewers(*kinds), paid, forks=len(kinds), lanes=3, worlds=3)
@@ -98,11 +112,15 @@ async def test_what_does_not_help_on_other_tasks_earns_less_than_writing_nothing
 
 
 async def test_writing_everything_earns_less_than_writing_the_rule() -> None:
-    good, everything = await of_kinds([honest, writes_everything], worth())
+    paid = worth(listed_cost=DEFAULT.listed_cost, body_cost=DEFAULT.body_cost)
+    good, everything, nothing = await of_kinds([honest, writes_everything, silent], paid)
     assert everything.solved_after == good.solved_after == 2  # the rule is somewhere in it
     assert everything.body > 5 * good.body
     assert everything.reward.value < good.reward.value
     assert normalized_advantages([good.reward.value, everything.reward.value])[1] < 0
+    # What docs/learning-episodes.md says of it: beside a review that writes nothing it has an advantage.
+    assert good.reward.value - everything.reward.value > 0.1
+    assert everything.reward.value > nothing.reward.value == 0.0
 
 
 async def test_the_answer_that_a_cheater_writes_down_is_the_right_one_for_its_own_task() -> None:
