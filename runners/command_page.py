@@ -98,7 +98,7 @@ def _plain(text: str) -> str:
 
 
 def _linked(text: str) -> str:
-    """With links to pages in place of their paths, but where a file is meant."""
+    """With links to pages instead of their paths, except where a file is meant."""
     return re.sub(r"(?<!page )(?<!> )\bdocs/([\w-]+)\.md", r"[\1](\1.md)", _plain(text))
 
 

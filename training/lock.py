@@ -15,6 +15,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from hermes_lab.config.section import Section
 from hermes_lab.config.sources import load_section
 from hermes_lab.config.units import Unit
+from hermes_lab.config.window import above_min_success
 from hermes_lab.envs.learning.config import ReviewWorth
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
@@ -83,13 +84,7 @@ class CurriculumLock(Section):
     memory_rounds: Positive
     """A success rate is that of the last rounds, this many; a family without a rollout in them is drawn again."""
 
-    @field_validator("max_success")
-    @classmethod
-    def _window(cls, highest: float, info: ValidationInfo) -> float:
-        lowest = info.data.get("min_success", 0.0)
-        if highest <= lowest:
-            raise ValueError(f"must be above min_success, which is {lowest:g}")
-        return highest
+    _window = field_validator("max_success")(above_min_success)
 
 
 class HardwareLock(Section):

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, field_validator
 
 from hermes_lab.config.schema import EnvironmentConfig, RunConfig
 from hermes_lab.config.sources import load_section
 from hermes_lab.config.units import Unit
+from hermes_lab.config.window import above_min_success
 from hermes_lab.envs.learning.config import Objective, ReviewWorth, check_learning
 from hermes_lab.errors import ConfigError
 from hermes_lab.rewards import earned_share
@@ -65,13 +66,7 @@ class EnvSection(EnvironmentConfig):
         """Whether kinds of tasks are left out by what they earn."""
         return (self.min_success, self.max_success) != (0.0, 1.0)
 
-    @field_validator("max_success")
-    @classmethod
-    def _window(cls, highest: float, info: ValidationInfo) -> float:
-        lowest = info.data.get("min_success", 0.0)
-        if highest <= lowest:
-            raise ValueError(f"must be above min_success, which is {lowest:g}")
-        return highest
+    _window = field_validator("max_success")(above_min_success)
 
 
 class EnvConfig(RunConfig):

@@ -37,7 +37,7 @@ _Opening = AbstractAsyncContextManager[EpisodeServers | RecordedServers]
 @dataclass(frozen=True)
 class OwnHarness:
     """Starts the lab's own loop. `web` is for tasks without pages of their own; `auxiliary` writes summaries; `servers`
-    are the run's MCP servers; `reviewer` reviews in place of the model that worked."""
+    are the run's MCP servers; `reviewer` reviews instead of the model that worked."""
 
     config: RunConfig
     web: WebProvider | None = None

@@ -2,26 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from code_blocks import Reader, blocks
-from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
-
-PRIMES = "printf '%s\\n' 2 3 5 7 11 13 17 19 23 29 > primes.txt"
-
-
-def reply(body: dict[str, Any]) -> str | Reply:
-    """A model that can write primes, and nothing else."""
-    last = body["messages"][-1]
-    if last["role"] == "user" and "ten primes" in last["content"]:
-        return Reply(tool_calls=[function_call("c", "terminal", {"command": PRIMES})])
-    return "Done."
+from fakes.openai_server import FakeOpenAIServer
+from fakes.primes import primes_endpoint
 
 
 @pytest.fixture
 def endpoint() -> Iterator[FakeOpenAIServer]:
-    with running(FakeOpenAIServer(reply, models=["my-model"])) as server:
+    with primes_endpoint() as server:
         yield server
 
 

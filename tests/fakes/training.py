@@ -1,5 +1,7 @@
 """What trainings are given in tests: locks of a few steps, adapter files without weights, and a tokenizer."""
 
+import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,20 @@ def hardware(**values: Any) -> dict[str, Any]:
         "packing": False,
         "micro_tokens": 1000,
     } | values
+
+
+def killed_at(step: int) -> None:
+    """From now on this process kills itself as soon as a GRPO step is logged, and not yet saved."""
+    from hermes_lab.training.rounds import RoundTraining
+
+    log = RoundTraining.log
+
+    def log_and_die(self: RoundTraining, line: Any) -> None:
+        log(self, line)
+        if line["step"] == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    RoundTraining.log = log_and_die  # type: ignore[method-assign]
 
 
 def smoke_lock(folder: Path, method: str, *, grpo: dict[str, Any] | None = None, **values: Any) -> str:

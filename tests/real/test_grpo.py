@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from fakes.episodes import conversation, episode, trajectory, write_run
-from fakes.training import TRAINING, smoke_lock
+from fakes.training import TRAINING, killed_at, smoke_lock
 
 from hermes_lab.envs.groups import read_groups
 from hermes_lab.errors import ConfigError
@@ -193,17 +192,8 @@ def gains(config: GrpoConfig, groups: Any, adapter: Path | None) -> list[float]:
 
 
 def die_at(config: GrpoConfig, step: int) -> None:
-    """In a process of its own: kills itself as soon as a step is logged, and not yet saved."""
-    from hermes_lab.training.rounds import RoundTraining
-
-    log = RoundTraining.log
-
-    def log_and_die(self: RoundTraining, line: Any) -> None:
-        log(self, line)
-        if line["step"] == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    RoundTraining.log = log_and_die  # type: ignore[method-assign]
+    """In a process of its own."""
+    killed_at(step)
     train(config)
 
 

@@ -1,14 +1,13 @@
 """GRPO on groups of reviews with a tiny model on a CPU: the direction of the steps, and a kill in them."""
 
 import multiprocessing
-import os
 import signal
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.training import TRAINING, smoke_lock
+from fakes.training import TRAINING, killed_at, smoke_lock
 from msgspec.structs import replace
 from test_grpo import TEMPERATURE, TinySampler, base, gains, rewards
 
@@ -80,17 +79,8 @@ def test_steps_move_the_policy_towards_the_reviews_that_were_worth_more(config: 
 
 
 def die_at(config: GrpoConfig, step: int) -> None:
-    """In a process of its own: kills itself as soon as a step is logged, and not yet saved."""
-    from hermes_lab.training.rounds import RoundTraining
-
-    log = RoundTraining.log
-
-    def log_and_die(self: RoundTraining, line: Any) -> None:
-        log(self, line)
-        if line["step"] == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    RoundTraining.log = log_and_die  # type: ignore[method-assign]
+    """In a process of its own."""
+    killed_at(step)
     train(config)
 
 

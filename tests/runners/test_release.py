@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests/docs"))
 
 from code_blocks import blocks, commands  # noqa: E402
-from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running  # noqa: E402
+from fakes.openai_server import FakeOpenAIServer  # noqa: E402
+from fakes.primes import primes_endpoint  # noqa: E402
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EPOCH = "1700000000"
@@ -119,20 +119,11 @@ MORE = [
     "config show -c configs/endpoint.yaml",
 ]
 SMALLER = {'"worlds": 20': '"worlds": 2', '"rounds": 10': '"rounds": 2'}
-PRIMES = "printf '%s\\n' 2 3 5 7 11 13 17 19 23 29 > primes.txt"
-
-
-def reply(body: dict[str, Any]) -> str | Reply:
-    """A model that can write primes, and nothing else."""
-    last = body["messages"][-1]
-    if last["role"] == "user" and "ten primes" in last["content"]:
-        return Reply(tool_calls=[function_call("c", "terminal", {"command": PRIMES})])
-    return "Done."
 
 
 @pytest.fixture
 def endpoint() -> Iterator[FakeOpenAIServer]:
-    with running(FakeOpenAIServer(reply, models=["my-model"])) as server:
+    with primes_endpoint() as server:
         yield server
 
 
