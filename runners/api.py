@@ -11,8 +11,7 @@
 Functions return objects and raise `ConfigError` or `InfraError`. They also work inside a running event loop.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -248,35 +247,13 @@ def _problem(result: RunResult) -> str:
 def _merged(sources: Sequence[Source]) -> RunConfig:
     """One configuration. A `RunConfig` replaces all sources before it."""
     base: dict[str, Any] | None = None
-    texts: list[str] = []
+    others: list[str | Mapping[str, Any]] = []
     for source in sources:
         if isinstance(source, RunConfig):
-            base, texts = source.model_dump(), []
-        elif isinstance(source, Mapping):
-            texts += _overrides(source)
+            base, others = source.model_dump(), []
         else:
-            texts.append(str(source))
-    return load_config(texts, base)
-
-
-def _overrides(fields: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """`{"model": {"name": "m"}}` as `model.name=m`."""
-    for name, value in fields.items():
-        if isinstance(value, Mapping) and value and _is_section(f"{prefix}{name}"):
-            yield from _overrides(value, f"{prefix}{name}.")
-        else:
-            plain = isinstance(value, str | Path)
-            yield f"{prefix}{name}={value if plain else json.dumps(value, default=str)}"
-
-
-def _is_section(path: str) -> bool:
-    """Whether a field has fields of its own, such as `model.sampling`; other fields take a mapping as their value."""
-    schema: Any = RunConfig
-    for name in path.split("."):
-        schema = getattr(schema.model_fields.get(name), "annotation", None)
-        if not hasattr(schema, "model_fields"):
-            return False
-    return True
+            others.append(source if isinstance(source, Mapping) else str(source))
+    return load_config(others, base)
 
 
 def _of_one_phase(episodes: "pd.DataFrame | AnyRun") -> "tuple[pd.DataFrame, Literal['learn', 'heldout']]":

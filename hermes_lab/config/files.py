@@ -24,16 +24,16 @@ def read_file(path: Path) -> Document:
     if not isinstance(content, dict):
         kind = type(content.value if isinstance(content, Plain) else content).__name__
         raise ConfigError(f"{path}:1: expected a mapping of sections, found a {kind}")
-    if (found := _not_text(content)) is not None:
+    if (found := not_text(content)) is not None:
         at, why = found
         line = next((f":{lines[at[:n]]}" for n in range(len(at), 0, -1) if at[:n] in lines), "")
-        raise ConfigError(f"{path}{line}: {'.'.join(at) or 'a key'}: holds {why}, which is no text")
+        raise ConfigError(f"{path}{line}: {'.'.join(at) or 'a key'}: contains {why}; use plain UTF-8 text")
     return Document(content, lines)
 
 
 def is_text(value: str) -> bool:
     """Whether a string can be written in UTF-8, and in the name of a file."""
-    return not _why_no_text(value)
+    return not _why_not_text(value)
 
 
 def _text(path: Path) -> str:
@@ -62,21 +62,21 @@ def _decoded(path: Path, data: bytes) -> str:
         raise ConfigError(f"{path}:{line}: not UTF-8 text; save the file in UTF-8") from None
 
 
-def _not_text(content: Any, at: _At = ()) -> tuple[_At, str] | None:
-    """Where a string is that is no text, and what it holds; None without one."""
+def not_text(content: Any, at: _At = ()) -> tuple[_At, str] | None:
+    """The path and the fault of the first string that is not text, keys included; None if there is none."""
     if isinstance(content, str):
-        return (at, why) if (why := _why_no_text(content)) else None
+        return (at, why) if (why := _why_not_text(content)) else None
     if isinstance(content, dict):
-        if why := next(filter(None, map(_why_no_text, map(str, content))), ""):
+        if why := next(filter(None, map(_why_not_text, map(str, content))), ""):
             return at, why
         inner = [(str(key), value) for key, value in content.items()]
     else:
         inner = [(str(number), value) for number, value in enumerate(content if isinstance(content, list) else ())]
-    return next((found for name, value in inner if (found := _not_text(value, (*at, name))) is not None), None)
+    return next((found for name, value in inner if (found := not_text(value, (*at, name))) is not None), None)
 
 
-def _why_no_text(value: str) -> str:
-    """The first thing in a string that is no text, "" if there is none. YAML's escapes can write both."""
+def _why_not_text(value: str) -> str:
+    """The first character of a string that makes it invalid, or "". YAML's escapes can write both."""
     if "\0" in value:
         return "a NUL character"
     try:

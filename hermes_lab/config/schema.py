@@ -229,12 +229,6 @@ class AgentConfig(Section):
     besides its skills and notes. Needs `learning.round_size: 1`. Not with the arms `placebo` and
     `oracle`, because the lab can neither blank this memory nor write the rules into it."""
 
-    @field_validator("program", mode="before")
-    @classmethod
-    def _no_program(cls, value: Any) -> Any:
-        """`null` is none, too; the command line passes it on as text."""
-        return "" if value in (None, "null") else value
-
     @model_validator(mode="after")
     def _settings_of_a_program(self) -> "AgentConfig":
         if not self.program:

@@ -3,8 +3,9 @@
 import copy
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from numbers import Integral, Real
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -13,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from hermes_lab.config.applies import ignored_fields
-from hermes_lab.config.files import is_text, read_file
+from hermes_lab.config.files import is_text, not_text, read_file
 from hermes_lab.config.masking import HIDDEN, as_written, is_secret
 from hermes_lab.config.paths import RULE, Origin, PathField, PathResolver, Problem
 from hermes_lab.config.schema import RunConfig
@@ -25,19 +26,23 @@ from hermes_lab.errors import ConfigError
 S = TypeVar("S", bound=Section)
 
 _OVERRIDE = re.compile(r"(?P<key>[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
+_NULLS = frozenset({"null", "Null", "NULL"})
 _At = tuple[str, ...]
+_Given = str | Mapping[str, Any]
+"""A YAML file, an `a.b=value` override, or a mapping of fields."""
 
 
-def load_config(sources: Sequence[str], base: dict[str, Any] | None = None) -> RunConfig:
-    """Merges YAML files and `a.b=value` overrides, left to right, over the dumped configuration `base`.
+def load_config(sources: Sequence[_Given], base: dict[str, Any] | None = None) -> RunConfig:
+    """Merges YAML files, `a.b=value` overrides and mappings, left to right, over the dumped configuration `base`.
 
-    Values are parsed as YAML, those of string fields taken literally. Paths in a file are relative to that file. Raises
-    `ConfigError` with the file and line, or the override, that contains the mistake.
+    Values of overrides are parsed as YAML, those of string fields taken literally, apart from `null`. A mapping means
+    what the same content means in a file. Paths in a file are relative to that file. Raises `ConfigError` with the file
+    and line, or the override, that contains the mistake.
     """
     return load_section(RunConfig, sources, base)
 
 
-def load_section(schema: type[S], sources: Sequence[str], base: dict[str, Any] | None = None) -> S:
+def load_section(schema: type[S], sources: Sequence[_Given], base: dict[str, Any] | None = None) -> S:
     """As `load_config`, for any schema."""
     return resolve(schema, sources, base).config
 
@@ -52,7 +57,7 @@ class Resolved(NamedTuple, Generic[S]):
     references: Mapping[str, str] = {}
 
 
-def resolve(schema: type[S], sources: Sequence[str], base: dict[str, Any] | None = None) -> Resolved[S]:
+def resolve(schema: type[S], sources: Sequence[_Given], base: dict[str, Any] | None = None) -> Resolved[S]:
     """As `load_section`, with the origins of the fields."""
     merged = Merged(schema, base)
     for source in sources:
@@ -109,9 +114,11 @@ class Merged:
         self._schema = schema
         self._sources = 0
 
-    def add(self, source: str) -> None:
+    def add(self, source: _Given) -> None:
         """Merges one more source."""
-        if override := _OVERRIDE.fullmatch(source):
+        if isinstance(source, Mapping):
+            self.add_mapping(source)
+        elif override := _OVERRIDE.fullmatch(source):
             self._add_override(override["key"], override["value"])
         else:
             path = find_config(Path(source))
@@ -156,14 +163,27 @@ class Merged:
         path = tuple(key.split("."))
         if not is_text(value):
             raise ConfigError(f"override {key}: its value is not UTF-8 text")
-        nested = _override_value(self._schema, path, value)
+        self._set(path, _override_value(self._schema, path, value), value)
+        self._sources += 1
+
+    def add_mapping(self, fields: Mapping[str, Any]) -> None:
+        """Merges fields, in sections or with dots in their names. Paths are relative to the working directory."""
+        for path, value in _fields_in(self._schema, fields):
+            if (found := not_text(value, path)) is not None:
+                raise ConfigError(f"{'.'.join(found[0])}: contains {found[1]}; use plain UTF-8 text")
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=_written)
+            self._set(path, _coerced(value, self._schema, path), shown)
+        self._sources += 1
+
+    def _set(self, path: _At, value: Any, written: str) -> None:
+        """Merges the value of one field, `written` so by the user."""
+        nested, key = value, ".".join(path)
         for part in reversed(path):
             nested = {part: nested}
-        origin = Origin(self._sources, self._sources, f"override {key}={_shown(key, value)}", None)
+        origin = Origin(self._sources, self._sources, f"override {key}={_shown(key, written)}", None)
         self._merge(self.values, nested, (), lambda at: origin if len(at) >= len(path) else None)
         for depth in range(1, len(path)):
             self.origins.setdefault(path[:depth], origin)
-        self._sources += 1
 
     def add_document(self, path: Path, document: Document) -> None:
         """Merges what `read_file` has read from the file `path`."""
@@ -284,10 +304,41 @@ def _type_at(schema: type[BaseModel], path: _At) -> _Type:
     return kind
 
 
+def _fields_in(schema: type[BaseModel], fields: Mapping[str, Any], at: _At = ()) -> Iterator[tuple[_At, Any]]:
+    """The fields of a mapping, with values as `read_yaml` gives them. Keys inside a value may contain dots."""
+    for name, value in fields.items():
+        path = (*at, *str(name).split("."))
+        arms = _type_at(schema, path).arms
+        is_section = any(isinstance(arm, type) and issubclass(arm, BaseModel) for arm in arms)
+        if isinstance(value, Mapping) and value and is_section:
+            yield from _fields_in(schema, value, path)
+        else:
+            yield path, _as_read(value)
+
+
+def _as_read(value: Any) -> Any:
+    """A Python value as `read_yaml` gives it."""
+    if isinstance(value, Mapping):
+        return {str(key): _as_read(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_read(each) for each in value]
+    if value is None or isinstance(value, str):
+        return value
+    if not isinstance(value, bool) and isinstance(value, Real):  # also those of NumPy
+        value = int(value) if isinstance(value, Integral) else float(value)
+    return Plain(json.dumps(value), value) if isinstance(value, bool | int | float) else str(value)
+
+
+def _written(value: Plain) -> Any:
+    return value.value
+
+
 def _override_value(schema: type[BaseModel], path: _At, value: str) -> Any:
     kind = _type_at(schema, path)
     if kind.is_text:
-        return unquoted(value)
+        # In a path, `~` is the home directory.
+        is_null = value.strip() in _NULLS or (value.strip() == "~" and kind.path is None)
+        return None if is_null else unquoted(value)
     try:
         return _coerced(read_yaml(value).content, schema, path) if value else ""
     except NotYaml:
@@ -323,6 +374,7 @@ def _resolve_source(paths: PathResolver, source: str, field: str, origin: Origin
 
 _MESSAGES = {
     "missing": "is required",
+    "string_type": "must be text",
     "too_short": "needs at least one item",
     "tuple_type": "must be a list, such as [a, b]",
     "dict_type": "must be a mapping of `name: value`",

@@ -39,7 +39,7 @@ MISTAKES = {
     "lines of Windows": (b"agent:\r\n  max_iterations: many\r\n", "2: agent.max_iterations: must be an integer"),
     "Latin-1": (b"model:\n  name: caf\xe9\n", "2: not UTF-8 text"),
     "NUL": (b"model:\n  name: a\0b\n", "2: holds the control character U+0000"),
-    "an escaped NUL": (b'skills:\n  library: "a\\0b"\n', "2: skills.library: holds a NUL character"),
+    "an escaped NUL": (b'skills:\n  library: "a\\0b"\n', "2: skills.library: contains a NUL character"),
     "an open bracket": (b"agent: {\n  prompt: x\n", "(while parsing a flow mapping, from line 1)"),
     "an unknown tag": (b"model:\n  name: !x y\n", "2: model.name: could not determine a constructor"),
     "a value against its tag": (b"model:\n  name: !!timestamp 2020-13-45\n", "2: model.name: month must be in"),

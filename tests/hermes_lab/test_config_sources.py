@@ -1,5 +1,6 @@
 """Where the fields of a configuration come from: files, overrides, their paths and texts, and what would be ignored."""
 
+import json
 import os
 import re
 from contextlib import chdir
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import numpy as np
 import pytest
 import yaml
 from hypothesis import strategies as st
@@ -373,12 +375,24 @@ def test_an_old_training_file_says_what_to_write(here: Path) -> None:
     "text",
     [
         *("3:30", "1_000", "0o17", "017", "1.10", "1e3", "0x1F", "on", "off", "yes", "No", "true", "2024-10-21", "="),
-        *("a: b", "my #1", "[x].jsonl", "{x", "*x", "!x", "&x y", "~x", "null"),
+        *("a: b", "my #1", "[x].jsonl", "{x", "*x", "!x", "&x y", "~x"),
     ],
 )
 def test_a_text_field_of_an_override_is_what_was_written(text: str) -> None:
     assert load_config([f"model.name={text}"]).model.name == text
     assert load_config([f"model.name='{text}'"]).model.name == text
+
+
+@pytest.mark.parametrize("null", ["null", "~", " NULL "])
+def test_null_is_none_unless_it_is_quoted(here: Path, null: str) -> None:
+    assert load_config([f"model.api_key_env={null}"]).model.api_key_env is None
+    assert error_of(f"suite.split={null}") == f"override suite.split={null}: suite.split: must be text"
+    assert error_of(write("a.yaml", f"suite: {{split: {null}}}\n")) == "a.yaml:1: suite.split: must be text"
+    assert load_config([f"suite.split='{null}'"]).suite.split == null
+
+
+def test_a_path_can_be_the_home_directory() -> None:
+    assert load_config(["sandbox.backend=bubblewrap", "skills.library=~"]).skills.library == str(Path.home())
 
 
 @pytest.mark.parametrize("text", ["3:30", "1_000", "0o17", "017", "1.10", "1e3", "on", "yes", "true", "2024-10-21"])
@@ -401,6 +415,73 @@ def test_fields_that_are_no_texts_are_read_as_numbers_and_switches(here: Path) -
     assert load_config(["learning.arms=[on, off]"]).learning.arms == ("on", "off")
     assert error_of("run.concurrency=1_0") == "override run.concurrency=1_0: run.concurrency: must be an integer"
     assert "model.timeout: must be a number" in error_of("model.timeout=3:30")
+
+
+# Written on one line of JSON, which is YAML; no text has a line break.
+TEXTS = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")), max_size=6) | st.sampled_from(
+    ["null", "~", "'x'", '"x"', "[a]", "true", "1.10", "3:30", "a: b", "${HOME}", "#"]
+)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    SCALARS | TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3)
+)
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": st.fixed_dictionaries(
+            {},
+            optional={
+                "name": TEXTS | SCALARS,
+                "api_key_env": st.none() | st.sampled_from(["KEY", "null", ""]) | VALUES,
+                "headers": st.dictionaries(TEXTS, TEXTS | SCALARS, max_size=3),
+                "extra_body": st.dictionaries(TEXTS, VALUES, max_size=3),
+                "sampling": st.fixed_dictionaries({}, optional={"temperature": SCALARS, "stop": VALUES}),
+                "timeout": SCALARS | TEXTS,
+                "stream": SCALARS | TEXTS,
+            },
+        ),
+        "suite": st.fixed_dictionaries({}, optional={"split": TEXTS, "options": st.dictionaries(TEXTS, VALUES)}),
+        "auxiliary": st.none() | st.fixed_dictionaries({"name": TEXTS}),
+        "run": VALUES,
+    },
+)
+
+
+def loaded(source: Any) -> RunConfig | str:
+    """The configuration, or the message without its place."""
+    try:
+        return load_config([source])
+    except ConfigError as error:
+        return re.sub(r"^(?:override .*?|\S+:\d+): (?=(?:model|suite|auxiliary|run)[.:])", "", str(error), flags=re.DOTALL)
+
+
+@hypothesis.given(FIELDS)
+def test_a_mapping_means_what_it_means_in_a_file(tmp_path_factory: pytest.TempPathFactory, fields: Any) -> None:
+    file = tmp_path_factory.getbasetemp() / "mapping.yaml"
+    file.write_text(json.dumps(fields, ensure_ascii=False))
+    assert loaded(fields) == loaded(str(file))
+
+
+def test_a_mapping_takes_sections_dots_and_values_of_python() -> None:
+    given = {"model.headers": {"X.Y": 1}, "suite": {"options.n": (1, 2), "count": np.int64(3), "path": Path("x")}}
+    config = load_config([given, {"model": {"headers": {"Z": "'q'"}, "name": 1.5, "api_key_env": None}}])
+    assert config.model.headers == {"X.Y": "1", "Z": "'q'"}
+    assert (config.model.name, config.model.api_key_env) == ("1.5", None)
+    assert (config.suite.options, config.suite.count, config.suite.path) == ({"n": [1, 2]}, 3, "x")
+
+
+def test_a_mistake_in_a_mapping_is_told_with_its_field_and_without_secrets() -> None:
+    def said(fields: dict[str, Any]) -> str:
+        with pytest.raises(ConfigError) as error:
+            load_config([fields])
+        return str(error.value)
+
+    assert said({"run": {"samples": 0}}).startswith("override run.samples=0: run.samples: ")
+    assert said({"run": {"samples": "4"}}) == "override run.samples=4: run.samples: must be an integer"
+    assert said({"suite": {"options": {"a": ["\0"]}}}) == (
+        "suite.options.a.0: contains a NUL character; use plain UTF-8 text"
+    )
+    assert "sk-1" not in said({"model": {"headers": {"X": {"sk-1": 1}}}})
 
 
 def test_keys_of_a_study_are_texts(here: Path) -> None:
@@ -477,9 +558,9 @@ def test_an_endpoint_has_limits_that_a_model_of_today_can_work_in() -> None:
     [
         (
             'agent:\n  settings:\n    a:\n      - "x\\ud800"\n',
-            r"run\.yaml:4: agent\.settings\.a\.0: holds a lone surrogate",
+            r"run\.yaml:4: agent\.settings\.a\.0: contains a lone surrogate",
         ),
-        ('agent:\n  settings:\n    "\\udfff": 1\n', r"run\.yaml:2: agent\.settings: holds a lone surrogate"),
+        ('agent:\n  settings:\n    "\\udfff": 1\n', r"run\.yaml:2: agent\.settings: contains a lone surrogate"),
         ("model: &a {name: *a}\n", r"run\.yaml:1: model\.name: holds itself through an alias"),
     ],
 )
