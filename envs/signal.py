@@ -122,11 +122,11 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
         counts = [f"{reason} {count}" for reason, count in self.refused.items()]
         return f"; refused: {', '.join(counts)}" if counts else ""
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         parts = {label: msgspec.to_builtins(part) for label, part in sorted(self.parts.items())}
         measured = {"incomplete": self.incomplete, "within": self.within, "between": self.between}
-        usable = {"usable": self.rate.report(), "refused": self.refused}
+        usable = {"usable": self.rate.to_dict(), "refused": self.refused}
         return {"groups": self.groups, **usable, **measured, "by_knowledge": parts}
 
 

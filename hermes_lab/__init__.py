@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hermes_lab.agent.loop import Agent as Agent
+    from hermes_lab.analysis.comparison.verdict import ComparisonResult as ComparisonResult
     from hermes_lab.analysis.curves import Curve as Curve
     from hermes_lab.analysis.curves.approach import Approach as Approach
     from hermes_lab.analysis.fitting.result import Fit as Fit
@@ -50,6 +51,7 @@ _NAMES = {
     "types": ("Episode", "Task", "Verdict"),
     "tools.registry": ("Tool", "ToolContext", "tool"),
     "agent.loop": ("Agent",),
+    "analysis.comparison.verdict": ("ComparisonResult",),
     "analysis.curves": ("Curve",),
     "analysis.curves.approach": ("Approach",),
     "analysis.fitting.result": ("Fit",),

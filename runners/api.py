@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from hermes_lab.analysis.comparison.verdict import Verdict
+    from hermes_lab.analysis.comparison.verdict import ComparisonResult
     from hermes_lab.analysis.fitting.result import Fit, Method
     from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan
 
@@ -181,14 +181,14 @@ def plot(
     return ax
 
 
-def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] = ()) -> "Verdict":
+def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] = ()) -> "ComparisonResult":
     """Compares two runs, or two arms of one run (default: off and on), paired by task.
 
     `arms`: the two arms in one run, or the arm to use in both runs. `print()` the result, or use its `comparison`.
     Raises `ConfigError` if there is nothing to compare.
     """
     from hermes_lab.analysis.comparison.compare import compare_arms, compare_runs
-    from hermes_lab.analysis.comparison.verdict import of_report, verdict
+    from hermes_lab.analysis.comparison.verdict import result_of, verdict
 
     first, *second = _folders([before, *([] if after is None else [after])])
     if isinstance(arms, str) or len(arms) not in ((0, 1) if second else (0, 2)):
@@ -196,9 +196,9 @@ def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] 
     if arms and len(set(arms)) < len(arms):
         raise ConfigError(f"arms: {arms[0]!r} is given twice")
     if second and arms:
-        return of_report(compare_runs(first, second[0], arms[0]), "runs")
+        return result_of(compare_runs(first, second[0], arms[0]), "runs")
     if arms:
-        return of_report(compare_arms(first, *arms), "arms")
+        return result_of(compare_arms(first, *arms), "arms")
     found = verdict(first, *second)
     if found.comparison is None:
         raise ConfigError(found.sentence)

@@ -46,7 +46,7 @@ class Rubric(NamedTuple):
         """One line per mark."""
         return [f"{name.replace('_', ' ')} {mark.value:.2f}: {mark.reason}" for name, mark in self._asdict().items()]
 
-    def report(self) -> dict[str, dict[str, Any]]:
+    def to_dict(self) -> dict[str, dict[str, Any]]:
         """The marks as JSON."""
         return {name: mark._asdict() for name, mark in self._asdict().items()}
 

@@ -33,7 +33,7 @@ class Lineage(NamedTuple):
         card = self.chain[-1].card
         return [*shown, f"{card.base_model}: the base model, sha256 {card.base_digest}"]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The lineage for JSON."""
         chain = [
             {

@@ -29,7 +29,7 @@ class Measured(NamedTuple):
     interval: Interval | None = None
     note: str = ""
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The measurement for JSON; infinity becomes null."""
         low, high = self.interval or (None, None)
         return {"value": _finite(self.value), "low": _finite(low), "high": _finite(high), "note": self.note}
@@ -55,7 +55,7 @@ class Claim:
     """How `computed` was derived, if not by the published formula."""
     measured: Measured = NOT_MEASURED
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The claim for JSON."""
         return {
             "key": self.key,
@@ -65,7 +65,7 @@ class Claim:
             "unit": self.unit,
             "verdict": self.verdict,
             "why": self.why,
-            "measured": self.measured.report(),
+            "measured": self.measured.to_dict(),
         }
 
     def cells(self) -> tuple[str, str, str, str, str]:

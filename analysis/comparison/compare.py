@@ -26,7 +26,7 @@ from hermes_lab.analysis.comparison.pairs import (
     side,
 )
 from hermes_lab.analysis.comparison.registered import Registered, progress_in, registered
-from hermes_lab.analysis.comparison.result import Cell, Change, Comparison, Difference, Flips, Report
+from hermes_lab.analysis.comparison.result import Cell, Change, Comparison, Difference, Flips, MetricComparison
 from hermes_lab.analysis.comparison.sequential import stopped_early
 from hermes_lab.analysis.comparison.slope import learning_slope
 from hermes_lab.analysis.comparison.tasks import coverage, refuse_other_tasks
@@ -43,7 +43,7 @@ from hermes_lab.lane import MAIN
 from hermes_lab.manifest import OWN_LOOP, config_differences, read_manifest
 
 
-def compare_runs(before: Path, after: Path, arm: str = "") -> Report:
+def compare_runs(before: Path, after: Path, arm: str = "") -> Comparison:
     """Pairs two runs by episode key, for all arms together or for one.
 
     Raises `ConfigError` if their tasks differ or one lacks the arm.
@@ -83,7 +83,7 @@ def _flips(pairs: pd.DataFrame) -> Flips:
     return Flips(tuple(by_task.index[by_task > 0]), tuple(by_task.index[by_task < 0]))
 
 
-def compare_arms(run: Path, before: str, after: str) -> Report:
+def compare_arms(run: Path, before: str, after: str) -> Comparison:
     """Pairs two arms of a run by task, replicate, world, weights, round and sample.
 
     Raises `ConfigError` if an arm is missing.
@@ -91,7 +91,7 @@ def compare_arms(run: Path, before: str, after: str) -> Report:
     return compare_to_first(run, [before, after])[0]
 
 
-def compare_to_first(run: Path, arms: Sequence[str]) -> list[Report]:
+def compare_to_first(run: Path, arms: Sequence[str]) -> list[Comparison]:
     """Each further arm of a run against the first; the headline p-values are Holm-adjusted as one family.
 
     Raises `ConfigError` if an arm is missing.
@@ -121,7 +121,7 @@ def _looked_at(frame: pd.DataFrame, plan: Registered) -> pd.DataFrame:
     return frame[[monitor.primary.unit(*place) < monitor.units for place in places]]
 
 
-def _with_look(report: Report) -> Report:
+def _with_look(report: Comparison) -> Comparison:
     """The report with the p and the interval of the look as those of its headline."""
     plan = report.registered
     if plan is None or (look := plan.look) is None or report.headline.metric != "success":
@@ -149,7 +149,7 @@ def compare_frames(
     names: tuple[str, str],
     where: str = "",
     config: Config = MappingProxyType({}),
-) -> Report:
+) -> Comparison:
     """Compares two frames of `load_episodes`, paired by the columns `place`. Raises `ConfigError` if nothing pairs.
 
     `where` and `config` are the run and its configuration, to explain what is missing.
@@ -157,7 +157,7 @@ def compare_frames(
     olds, news = _common_checks(before, after), _common_checks(after, before)
     when = moment(pd.concat([olds, news]))
     news_of = dict(parts(news, when))
-    found: list[Comparison] = []
+    found: list[MetricComparison] = []
     for part, rows in parts(olds, when):
         others = news_of.get(part, news.iloc[:0])
         found += _compare(pair(rows, others, place), len(rows) + len(others), part)
@@ -165,7 +165,7 @@ def compare_frames(
         raise ConfigError(_nothing(pair(before, after, place), names, where))
     decomposition = _decomposition(pd.concat([before, after]), names if place is ARM_PLACE else ("off", "on"))
     one_arm = before["arm"].nunique() == after["arm"].nunique() == 1
-    report = Report(
+    report = Comparison(
         *names,
         comparisons=tuple(found),
         cells=_cells(before, after, place, names if place is RUN_PLACE else ("", "")),
@@ -191,8 +191,8 @@ def _without_calls(sides: tuple[pd.DataFrame, pd.DataFrame], names: tuple[str, s
 
 
 def _with_treatments(
-    report: Report, whole: pd.DataFrame, reached: tuple[pd.DataFrame, pd.DataFrame], config: Config
-) -> Report:
+    report: Comparison, whole: pd.DataFrame, reached: tuple[pd.DataFrame, pd.DataFrame], config: Config
+) -> Comparison:
     """Adds what each arm was given in the part of the headline, and whether that is enough for a comparison."""
     when = moment(pd.concat(reached))
     compared = [dict(parts(side, when)).get(report.headline.part, side.iloc[:0]) for side in reached]
@@ -202,7 +202,7 @@ def _with_treatments(
 
 
 def _absences(
-    report: Report, sides: tuple[pd.DataFrame, pd.DataFrame], reached: tuple[pd.DataFrame, pd.DataFrame]
+    report: Comparison, sides: tuple[pd.DataFrame, pd.DataFrame], reached: tuple[pd.DataFrame, pd.DataFrame]
 ) -> Iterator[str]:
     """Compared arms of either run whose treatment did not happen in the part of the headline."""
     when = moment(pd.concat(reached))
@@ -215,13 +215,13 @@ def _absences(
                 yield f"in {name.removesuffix(f', {treatment.arm}')} {absent}"
 
 
-def adjust(reports: Sequence[Report]) -> list[Report]:
+def adjust(reports: Sequence[Comparison]) -> list[Comparison]:
     """The reports with p-values Holm-adjusted in three families: the headlines; each side's change from its first to
     its last held-out check; and all other metrics and parts."""
     headlines = [report.headline for report in reports]
     gains = {change.side: change.comparison for report in reports for change in report.changes}
     others = [c for report in reports for c in report.comparisons if c is not report.headline]
-    adjusted: dict[int, Comparison] = {}
+    adjusted: dict[int, MetricComparison] = {}
     for family in (headlines, list(gains.values()), others):
         for comparison, p_value in zip(family, holm([c.p_value for c in family]), strict=True):
             adjusted[id(comparison)] = replace(comparison, p_adjusted=p_value, family=len(family))
@@ -275,7 +275,7 @@ def _common_checks(frame: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     return frame[(frame["phase"] != "heldout") | frame["round"].isin(theirs)]
 
 
-def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparison]:
+def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[MetricComparison]:
     """One comparison for each metric with at least one complete pair."""
     for metric in METRICS:
         found = outcomes(pairs, metric)
@@ -287,7 +287,7 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[Comparis
         lost, gained = int((before_P & ~after_P).sum()), int((~before_P & after_P).sum())
         change_P = found.change_P.astype(np.float64)
         p_value = together.p_value(found.change_P)
-        yield Comparison(
+        yield MetricComparison(
             metric=metric,
             before=together.rate(before_P),
             after=together.rate(after_P),

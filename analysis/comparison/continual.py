@@ -49,13 +49,13 @@ class Transfer:
         """The number of blocks T."""
         return int(self.scores.shape[1])
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON; null is not measured."""
         told = {name: getattr(self, name) for name in MEASURES}
         return {
             "lanes": self.lanes,
             "scores": [[None if np.isnan(score) else float(score) for score in row] for row in self.scores],
-            **{name: None if estimate is None else estimate.report() for name, estimate in told.items()},
+            **{name: None if estimate is None else estimate.to_dict() for name, estimate in told.items()},
         }
 
 

@@ -53,7 +53,7 @@ class Effect(NamedTuple):
         said = f"{points(self.difference, self.interval)}, {tested(self.p_value, self.p_adjusted, '3 tests')}"
         return shown(self.p_value, self.p_adjusted) + said
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return self._asdict() | {"shown": self.shown}
 
@@ -80,14 +80,14 @@ class TwoByTwo:
     limit: str
     """The units the result is limited to, e.g. `these 5 worlds only`; "" if it generalises to other worlds."""
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         effects = ("both", *_TESTED, "skills_before", "skills_after")
         return {
             "weights_names": self.weights_names,
             "skills_names": self.skills_names,
-            "corners": [[rate.report() for rate in row] for row in self.corners],
-            "effects": {name: getattr(self, name).report() for name in effects},
+            "corners": [[rate.to_dict() for rate in row] for row in self.corners],
+            "effects": {name: getattr(self, name).to_dict() for name in effects},
             "places": self.places,
             "lanes": self.lanes,
             "part": self.part,

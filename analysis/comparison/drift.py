@@ -30,15 +30,15 @@ class Recovery:
     drop: Estimate
     half_life: Estimate | None
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON; infinity becomes null."""
         return {
             "lanes": self.lanes,
             "window": self.window,
             "before": self.before,
             "after": self.after,
-            "drop": self.drop.report(),
-            "half_life": self.half_life.report() if self.half_life else None,
+            "drop": self.drop.to_dict(),
+            "half_life": self.half_life.to_dict() if self.half_life else None,
         }
 
 

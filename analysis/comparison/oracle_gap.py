@@ -39,7 +39,7 @@ class Gap:
             f"{after} closes {round(100 * self.share)} % {what} (95 % interval {low} to {high} %, {self.places} tasks)"
         )
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {name: getattr(self, name) for name in ("arms", "share", "interval", "places", "reason")}
 

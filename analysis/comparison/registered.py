@@ -118,7 +118,7 @@ class Registered:
             "exploratory, since not registered: all other arms, metrics and parts",
         ]
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         look = self.look
         return {

@@ -18,7 +18,7 @@ from hermes_lab.analysis.stats.rates import MIN_UNITS, Over
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MetricComparison:
     """One metric before and after, over pairs.
 
     `interval` is of the difference of the two rates, `standard_error` the clustered one (None for a single unit).
@@ -105,11 +105,11 @@ class Comparison:
         these = "this world" if self.worlds == 1 else f"these {self.worlds}"
         return f"p and interval: clustered {which}; fewer than {MIN_UNITS} worlds: covers {these} only"
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         names = ("metric", "part", "difference", "interval", "p_value", "p_adjusted", "family", "mcnemar", "over")
         likeness = {"pair_correlation": self.pair_correlation, "lane_correlation": self.lane_correlation}
-        rates = {"before": self.before.report(), "after": self.after.report()}
+        rates = {"before": self.before.to_dict(), "after": self.after.to_dict()}
         numbers = ("gained", "lost", "shown", "worlds", "lanes", "tasks", "standard_error", "unpaired")
         counts = {name: getattr(self, name) for name in numbers}
         return {name: getattr(self, name) for name in names} | rates | counts | likeness
@@ -159,7 +159,7 @@ class Change:
 
     side: str
     when: str
-    comparison: Comparison
+    comparison: MetricComparison
 
     def sentence(self) -> str:
         """The change in one line."""
@@ -187,7 +187,7 @@ _VALUE = 60
 
 
 @dataclass(frozen=True)
-class Report:
+class Comparison:
     """The metrics that both sides have, by part of the run, the most interesting first.
 
     `changes` has each side's improvement on its held-out tasks. `cells` and `decomposition` are weights x skills, if
@@ -197,7 +197,7 @@ class Report:
 
     before: str
     after: str
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[MetricComparison, ...]
     cells: tuple[Cell, ...] = ()
     differences: tuple[Difference, ...] = ()
     """The configuration's fields in which two runs differ, if they affect results."""
@@ -225,7 +225,7 @@ class Report:
     """What the run's plan says about this comparison; None for two runs."""
 
     @property
-    def headline(self) -> Comparison:
+    def headline(self) -> MetricComparison:
         """Solved at the first submission, in the most interesting part; if nothing was judged, the first metric."""
         return next((c for c in self.comparisons if c.metric == "success"), self.comparisons[0])
 
@@ -265,26 +265,26 @@ class Report:
         what = "worlds" if found.over == "worlds" else "lanes"
         return f"{units} {what} are too few for {tests} tests: no Holm-adjusted p can fall below {least * tests:.2g}"
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The comparison for JSON."""
         return {
             "before": self.before,
             "after": self.after,
             "differences": [difference._asdict() for difference in self.differences],
-            "comparisons": [comparison.report() for comparison in self.comparisons],
+            "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "cells": [
-                {"weights": c.weights, "skills": c.skills, "run": c.run, "success": c.success.report()}
+                {"weights": c.weights, "skills": c.skills, "run": c.run, "success": c.success.to_dict()}
                 for c in self.cells
             ],
-            "changes": [{"side": change.side} | change.comparison.report() for change in self.changes],
-            "decomposition": self.decomposition.report() if self.decomposition else None,
-            "slope": self.slope.report() if self.slope else None,
-            "aggregates": [aggregate.report() for aggregate in self.aggregates],
-            "treatments": [treatment.report() for treatment in self.treatments],
+            "changes": [{"side": change.side} | change.comparison.to_dict() for change in self.changes],
+            "decomposition": self.decomposition.to_dict() if self.decomposition else None,
+            "slope": self.slope.to_dict() if self.slope else None,
+            "aggregates": [aggregate.to_dict() for aggregate in self.aggregates],
+            "treatments": [treatment.to_dict() for treatment in self.treatments],
             "unmeasured": self.unmeasured,
             "notes": self.notes,
             "agents": self.agents,
-            "registered": self.registered.report() if self.registered else None,
+            "registered": self.registered.to_dict() if self.registered else None,
             "flips": self.flips._asdict() if self.flips else None,
         }
 

@@ -47,7 +47,7 @@ class Slope(NamedTuple):
         spread = f"(95 % interval {low:.2f} to {high:.2f}), {p_text(self.p_value)}, GEE over {self.over}"
         return f"{verdict}{grow} {spread}"
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return self._asdict() | {"shown": self.shown, "per_tasks": TASKS}
 

@@ -12,7 +12,7 @@ import pandas as pd
 from hermes_lab.analysis.comparison.compare import compare_frames
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, RUN_PLACE, parts
 from hermes_lab.analysis.comparison.trainings import Trainings, over_trainings
-from hermes_lab.analysis.comparison.verdict import Verdict, of_report, verdict, with_causes
+from hermes_lab.analysis.comparison.verdict import ComparisonResult, result_of, verdict, with_causes
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.fitting.fit import fit_series
 from hermes_lab.analysis.fitting.result import Fit
@@ -37,16 +37,16 @@ class Finding:
     name: str
     when: str
     rates: Mapping[str, Mapping[str, Rate]]
-    verdicts: Mapping[str, Verdict]
+    verdicts: Mapping[str, ComparisonResult]
     curves: Mapping[str, Fit] = field(default_factory=dict)
     trainings: Mapping[str, Trainings] = field(default_factory=dict)
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        rates = {variant: {arm: rate.report() for arm, rate in of.items()} for variant, of in self.rates.items()}
-        verdicts = {name: verdict.report() for name, verdict in self.verdicts.items()}
-        curves = {variant: {"sentence": fit.sentence()} | fit.report() for variant, fit in self.curves.items()}
-        trainings = {name: each.report() for name, each in self.trainings.items()}
+        rates = {variant: {arm: rate.to_dict() for arm, rate in of.items()} for variant, of in self.rates.items()}
+        verdicts = {name: verdict.to_dict() for name, verdict in self.verdicts.items()}
+        curves = {variant: {"sentence": fit.sentence()} | fit.to_dict() for variant, fit in self.curves.items()}
+        trainings = {name: each.to_dict() for name, each in self.trainings.items()}
         found = {"name": self.name, "when": self.when, "rates": rates, "verdicts": verdicts, "curves": curves}
         return found | ({"trainings": trainings} if trainings else {})
 
@@ -61,7 +61,7 @@ class Cost:
     completion_tokens: int
     hours: float
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
 
@@ -140,20 +140,20 @@ def pool(name: str, runs: Iterable[tuple[str, Path]]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _of_skills(frame: pd.DataFrame, where: str) -> Verdict:
+def _of_skills(frame: pd.DataFrame, where: str) -> ComparisonResult:
     off, on = (frame[frame["arm"] == arm] for arm in ("off", "on"))
     try:
-        return with_causes(of_report(compare_frames(off, on, ARM_PLACE, ("off", "on"), where), "skills"), frame)
+        return with_causes(result_of(compare_frames(off, on, ARM_PLACE, ("off", "on"), where), "skills"), frame)
     except ConfigError as error:
-        return Verdict("", f"not measured: {error}")
+        return ComparisonResult("", f"not measured: {error}")
 
 
-def _of_weights(frames: Mapping[str, pd.DataFrame], compare: tuple[str, str]) -> Verdict:
+def _of_weights(frames: Mapping[str, pd.DataFrame], compare: tuple[str, str]) -> ComparisonResult:
     before, after = (frames[variant] for variant in compare)
     try:
-        return of_report(compare_frames(before, after, RUN_PLACE, compare), "weights")
+        return result_of(compare_frames(before, after, RUN_PLACE, compare), "weights")
     except ConfigError as error:
-        return Verdict("", f"not measured: {error}")
+        return ComparisonResult("", f"not measured: {error}")
 
 
 def _curves(frames: Mapping[str, pd.DataFrame]) -> dict[str, Fit]:

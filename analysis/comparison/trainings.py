@@ -41,7 +41,7 @@ class Trainings:
             f"between worlds {100 * self.over.between_columns:.0f}; {self.worlds} worlds{omitted}"
         )
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         found = {"sentence": self.sentence(), "effects": dict(self.effects), "worlds": self.worlds}
         return found | {"left_out": self.left_out} | (self.over._asdict() if self.over else {"why": self.why})

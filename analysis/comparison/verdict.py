@@ -10,7 +10,7 @@ from hermes_lab.analysis.comparison.compare import compare_arms, compare_frames,
 from hermes_lab.analysis.comparison.oracle_gap import gap_closed
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
 from hermes_lab.analysis.comparison.registered import progress_in, registered
-from hermes_lab.analysis.comparison.result import Comparison, Report
+from hermes_lab.analysis.comparison.result import Comparison, MetricComparison
 from hermes_lab.analysis.comparison.wording import p_text, points, shown, tested
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.series import weights_name
@@ -26,7 +26,7 @@ POWER = 0.8
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ComparisonResult:
     """The answer in a sentence, with its numbers; None if nothing could be compared.
 
     `question` is `skills`, `weights`, `skills and weights`, `arms`, `runs` or "". `causes` attributes the difference;
@@ -41,7 +41,7 @@ class Verdict:
     shown: bool = False
     causes: tuple[str, ...] = ()
     detail: tuple[str, ...] = ()
-    comparison: Report | None = None
+    comparison: Comparison | None = None
 
     def __str__(self) -> str:
         """The sentence, the comparison's lines and the causes, as `hermes-lab compare` prints them."""
@@ -50,13 +50,13 @@ class Verdict:
 
     __repr__ = __str__
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         names = ("question", "sentence", "difference", "interval", "p_value", "shown", "causes", "detail")
         return {name: getattr(self, name) for name in names}
 
 
-def verdict(*runs: Path) -> Verdict:
+def verdict(*runs: Path) -> ComparisonResult:
     """Did it get better, and why: one run's arms or weights, or the first of several runs against the last.
 
     If the data cannot answer, the sentence says `not measured` and why. Raises `ConfigError` if a folder is no run, or
@@ -70,62 +70,62 @@ def verdict(*runs: Path) -> Verdict:
             return _not_measured(f"{run} has no episodes yet")
     try:
         if len(runs) > 1:
-            report = compare_runs(runs[0], runs[-1])
-            return of_report(report, _changed(frames[0], frames[-1], report))
+            comparison = compare_runs(runs[0], runs[-1])
+            return result_of(comparison, _changed(frames[0], frames[-1], comparison))
         return _of_one(runs[0], frames[0])
     except ConfigError as error:
         return _not_measured(str(error))
 
 
-def of_report(report: Report, question: str) -> Verdict:
+def result_of(comparison: Comparison, question: str) -> ComparisonResult:
     """The headline of a comparison."""
-    if report.unmeasured:
-        return _unmeasured(report, question)
-    headline = report.headline
-    others = [c for c in report.comparisons if c.metric == headline.metric and c is not headline]
-    limits = "".join(f"; {caveat}" for caveat in report.caveats())
+    if comparison.unmeasured:
+        return _unmeasured(comparison, question)
+    headline = comparison.headline
+    others = [c for c in comparison.comparisons if c.metric == headline.metric and c is not headline]
+    limits = "".join(f"; {caveat}" for caveat in comparison.caveats())
     detail = [headline.reach(), *(f"{other.part}: {other.sentence()}" for other in others)]
-    detail += [change.sentence() for change in report.changes]
-    if report.slope:
-        detail.append(report.slope.sentence(report.before, report.after))
-    detail += [treatment.sentence() for treatment in report.treatments]
-    if both := report.decomposition:
+    detail += [change.sentence() for change in comparison.changes]
+    if comparison.slope:
+        detail.append(comparison.slope.sentence(comparison.before, comparison.after))
+    detail += [treatment.sentence() for treatment in comparison.treatments]
+    if both := comparison.decomposition:
         limit = f"; applies to {both.limit}" if both.limit else ""
-        return Verdict(
+        return ComparisonResult(
             question="skills and weights",
             sentence=f"{both.sentence()}; {p_text(both.both.p_value)}, over {both.counted}{limit}{limits}",
             difference=both.both.difference,
             interval=both.both.interval,
             p_value=both.both.p_value,
             shown=both.both.shown,
-            detail=(*both.lines(), *detail, *report.notes),
-            comparison=report,
+            detail=(*both.lines(), *detail, *comparison.notes),
+            comparison=comparison,
         )
-    return Verdict(
+    return ComparisonResult(
         question=question,
-        sentence=_sentence(headline, _subject(report, question)) + limits,
+        sentence=_sentence(headline, _subject(comparison, question)) + limits,
         difference=headline.difference,
         interval=headline.interval,
         p_value=headline.p_value,
         shown=headline.shown,
-        detail=(*detail, *report.notes),
-        comparison=report,
+        detail=(*detail, *comparison.notes),
+        comparison=comparison,
     )
 
 
-def _unmeasured(report: Report, question: str) -> Verdict:
+def _unmeasured(comparison: Comparison, question: str) -> ComparisonResult:
     """The verdict where the treatment did not happen. The effect of weights in a 2 x 2 stays measured."""
-    both = report.decomposition
+    both = comparison.decomposition
     weights = f"; the weights alone: {both.weights}" if both else ""
-    return Verdict(
+    return ComparisonResult(
         question=question,
-        sentence=f"not measured: {report.unmeasured}{weights}",
-        detail=(*(treatment.sentence() for treatment in report.treatments), *report.notes),
-        comparison=report,
+        sentence=f"not measured: {comparison.unmeasured}{weights}",
+        detail=(*(treatment.sentence() for treatment in comparison.treatments), *comparison.notes),
+        comparison=comparison,
     )
 
 
-def _of_one(run: Path, frame: pd.DataFrame) -> Verdict:
+def _of_one(run: Path, frame: pd.DataFrame) -> ComparisonResult:
     arms, missing = _arms_in_order(run, frame)
     found = _by_arms(run, frame, arms)
     if not missing:
@@ -133,22 +133,22 @@ def _of_one(run: Path, frame: pd.DataFrame) -> Verdict:
     return replace(found, sentence=f"{found.sentence}; planned arms without episodes yet: {', '.join(missing)}")
 
 
-def _by_arms(run: Path, frame: pd.DataFrame, arms: list[str]) -> Verdict:
+def _by_arms(run: Path, frame: pd.DataFrame, arms: list[str]) -> ComparisonResult:
     if {"off", "on"} <= set(arms):
-        return with_causes(of_report(compare_arms(run, "off", "on"), "skills"), frame)
+        return with_causes(result_of(compare_arms(run, "off", "on"), "skills"), frame)
     if len(arms) > 1:
-        return of_report(compare_arms(run, arms[0], arms[1]), "arms")
+        return result_of(compare_arms(run, arms[0], arms[1]), "arms")
     if frame["weights"].nunique() > 1:
         first, last = (frame[frame["weights"] == which] for which in (frame["weights"].min(), frame["weights"].max()))
         names = tuple(weights_name(side["model"].iloc[0], side["adapter"].iloc[0]) for side in (first, last))
-        report = compare_frames(first, last, WEIGHTS_PLACE, (names[0], names[1]), str(run))
+        comparison = compare_frames(first, last, WEIGHTS_PLACE, (names[0], names[1]), str(run))
         whole = (run / "run.json").is_file()
         plan = registered(run, names[0], names[1], progress_in(run, frame), weights=True) if whole else None
-        return of_report(replace(report, registered=plan), "weights")
+        return result_of(replace(comparison, registered=plan), "weights")
     return _not_measured(f"{run} has one arm, {arms[0]}, and one set of weights; run a second arm or give a second run")
 
 
-def with_causes(found: Verdict, frame: pd.DataFrame) -> Verdict:
+def with_causes(found: ComparisonResult, frame: pd.DataFrame) -> ComparisonResult:
     """Adds the placebo comparison and the oracle gap. The placebo is tested only after a significant effect of skills:
     in a fixed-sequence procedure no p-value needs correction for the tests before it."""
     arms = set(frame["arm"])
@@ -167,10 +167,10 @@ def with_causes(found: Verdict, frame: pd.DataFrame) -> Verdict:
     return replace(found, causes=tuple(causes))
 
 
-def _against_placebo(report: Report) -> str:
-    if report.unmeasured:
-        return f"not measured: {report.unmeasured}"
-    content = report.headline
+def _against_placebo(comparison: Comparison) -> str:
+    if comparison.unmeasured:
+        return f"not measured: {comparison.unmeasured}"
+    content = comparison.headline
     return content.sentence() + ("" if content.shown else "; an effect of the skills' content is not shown")
 
 
@@ -184,11 +184,11 @@ def _arms_in_order(run: Path, frame: pd.DataFrame) -> tuple[list[str], list[str]
     return there, [arm for arm in asked if arm not in held]
 
 
-def _changed(before: pd.DataFrame, after: pd.DataFrame, report: Report) -> str:
+def _changed(before: pd.DataFrame, after: pd.DataFrame, comparison: Comparison) -> str:
     """Whether two runs differ in weights alone, judging by their episodes and their configurations."""
     identity = ["model", "adapter", "adapter_digest"]
     same = set(before[identity].itertuples(index=False)) == set(after[identity].itertuples(index=False))
-    others = {difference.field for difference in report.differences} - _WEIGHTS - _EXTENT
+    others = {difference.field for difference in comparison.differences} - _WEIGHTS - _EXTENT
     return "runs" if same or others else "weights"
 
 
@@ -198,12 +198,12 @@ _EXTENT = frozenset({"suite.count", "run.samples", "learning.arms", "learning.re
 """Fields that say how much was run, which changes no pair."""
 
 
-def _subject(report: Report, question: str) -> str:
+def _subject(comparison: Comparison, question: str) -> str:
     """What the verdict is about; for two runs with what differs between them."""
     if question in _SUBJECTS:
         return _SUBJECTS[question]
-    sides = f"{report.after} vs {report.before}"
-    fields = [difference for difference in report.differences if difference.field not in _EXTENT]
+    sides = f"{comparison.after} vs {comparison.before}"
+    fields = [difference for difference in comparison.differences if difference.field not in _EXTENT]
     if not fields:
         return sides
     told = "; ".join(map(str, fields)) if len(fields) <= _FIELDS else f"{len(fields)} settings differ, see below"
@@ -215,7 +215,7 @@ _FIELDS = 3
 """Differing settings to name in the verdict."""
 
 
-def _sentence(found: Comparison, subject: str) -> str:
+def _sentence(found: MetricComparison, subject: str) -> str:
     metric = "" if found.metric == "success" else f"{METRICS[found.metric]}: "
     part = f" {found.part}" if found.part else ""
     rates = f"{100 * found.before.value:.0f} % -> {100 * found.after.value:.0f} %"
@@ -230,7 +230,7 @@ def _sentence(found: Comparison, subject: str) -> str:
     return f"{subject}: {metric}{said}{limit}{'; success was not measured' if metric else ''}"
 
 
-def _detectable(found: Comparison) -> str:
+def _detectable(found: MetricComparison) -> str:
     """The minimum detectable effect with these pairs and correlations, at the level left for each arm if several are
     compared with the first: of a rise, or of a fall if the first rate leaves no room for a rise."""
     if (rise := _least(found, 1)) is not None:
@@ -241,7 +241,7 @@ def _detectable(found: Comparison) -> str:
     return f"underpowered: no effect size has power {POWER}"
 
 
-def _least(found: Comparison, direction: int) -> float | None:
+def _least(found: MetricComparison, direction: int) -> float | None:
     """The effect that every clustering detects; None if there is none."""
     alike = CORRELATION if found.pair_correlation is None else found.pair_correlation
     asked, level = (found.before.trials, found.before.value, POWER, alike), ALPHA / found.family
@@ -255,5 +255,5 @@ def _least(found: Comparison, direction: int) -> float | None:
     return max(known, key=abs) if len(known) == len(effects) else None
 
 
-def _not_measured(why: str) -> Verdict:
-    return Verdict("", f"not measured: {why}")
+def _not_measured(why: str) -> ComparisonResult:
+    return ComparisonResult("", f"not measured: {why}")

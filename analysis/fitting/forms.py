@@ -69,7 +69,7 @@ class Forms:
         rows = (f"{f.name:{width}}  {f.aicc:9.1f}  {f.difference:10.1f}  {f.weight:6.2f}" for f in self.forms)
         return "\n".join((head, *rows))
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The choice for JSON."""
         rows = [{"form": f.name, "aicc": f.aicc, "difference": f.difference, "weight": f.weight} for f in self.forms]
         return {"best": self.best.name, "told": self.identified, "reason": self.reason, "forms": rows}

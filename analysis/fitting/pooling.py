@@ -92,7 +92,7 @@ class Pooled:
         alike = "disagree" if self.disagree else "show no difference"
         return f"{curve}; the {len(self.groups)} groups {alike} (p = {self.p_value:.2g})"
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The curves for JSON."""
         return {
             "population": _report(self.population),

@@ -110,7 +110,7 @@ class Fit:
         n = self.curve.threshold(self.parameters_P, probability)
         return Threshold(probability, n, Interval(float(low), float(high)), float(np.isfinite(draws_B).mean()))
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The fit for JSON. Numbers are included even if `identified` is false."""
         return {
             "curve": self.curve.name,

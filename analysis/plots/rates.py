@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from hermes_lab.analysis.comparison.result import Comparison, Report
-from hermes_lab.analysis.comparison.verdict import Verdict
+from hermes_lab.analysis.comparison.result import Comparison, MetricComparison
+from hermes_lab.analysis.comparison.verdict import ComparisonResult
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.style import GAIN, INK, LOSS, MUTED, SMALL
 
@@ -17,7 +17,7 @@ _WIDTH = 78
 """Characters of a line above the axes."""
 
 
-def verdict_figure(verdicts: Sequence[Verdict]) -> "Figure":
+def verdict_figure(verdicts: Sequence[ComparisonResult]) -> "Figure":
     """The sentence of each verdict, and below it the rates before and after, with their 95 % intervals."""
     heights = [1.4 + 0.8 * len(_parts(each.comparison)) for each in verdicts]
     drawn = style.figure(7.5, sum(heights))
@@ -27,7 +27,7 @@ def verdict_figure(verdicts: Sequence[Verdict]) -> "Figure":
     return drawn
 
 
-def plot_rates(ax: "Axes", verdict: Verdict) -> "Axes":
+def plot_rates(ax: "Axes", verdict: ComparisonResult) -> "Axes":
     """Success at the first submission before (above) and after, in each part of the run; under the verdict's
     sentence."""
     style.dress(ax, "", "solved at the first submission", "", grid="x")
@@ -69,7 +69,7 @@ def _write(ax: "Axes", text: str, x: float, y: float, *, ha: Literal["left", "ce
     )
 
 
-def _parts(report: Report | None) -> list[Comparison]:
+def _parts(report: Comparison | None) -> list[MetricComparison]:
     """The comparisons of the headline's metric, one for each part of the run."""
     if report is None or report.unmeasured:
         return []

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, LEARNING, RUN_PLACE, pair
-from hermes_lab.analysis.comparison.result import Report
+from hermes_lab.analysis.comparison.result import Comparison
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.series import series_of
 
@@ -109,7 +109,7 @@ def _outcomes(frame: pd.DataFrame) -> np.ndarray:
     return np.select(conditions, ["errored", "not judged", "solved", "solved after feedback"], "not solved")
 
 
-def choose_sides(frame: pd.DataFrame, report: Report | None) -> Sides | None:
+def choose_sides(frame: pd.DataFrame, report: Comparison | None) -> Sides | None:
     """The sides of the verdict's comparison; None if nothing was compared."""
     if report is None:
         return None
@@ -164,7 +164,7 @@ def pair_up(frame: pd.DataFrame, sides: Sides | None) -> pd.DataFrame:
     )
 
 
-def compared_series(frame: pd.DataFrame, sides: Sides, report: Report) -> list[str]:
+def compared_series(frame: pd.DataFrame, sides: Sides, report: Comparison) -> list[str]:
     """The series in the verdict, the side before first: for two runs those of common arms, for weights x skills the
     four cells."""
     before, after, _ = sides_of(frame, sides)

@@ -11,7 +11,7 @@ import pandas as pd
 from hermes_lab.analysis.comparison.continual import Transfer, transfers
 from hermes_lab.analysis.comparison.course import course
 from hermes_lab.analysis.comparison.sequential import stopped_early, whole_lanes
-from hermes_lab.analysis.comparison.verdict import Verdict, verdict
+from hermes_lab.analysis.comparison.verdict import ComparisonResult, verdict
 from hermes_lab.analysis.fitting.fit import fit_series
 from hermes_lab.analysis.fitting.forms import Forms, choose_series
 from hermes_lab.analysis.fitting.result import Fit
@@ -68,7 +68,7 @@ class Findings:
 
     sides: Sides | None
     pairs: pd.DataFrame
-    verdict: Verdict
+    verdict: ComparisonResult
     losses: list[Losses]
     """Regressions by compared part, the verdict's first."""
     arms: list[Arm]
@@ -97,7 +97,7 @@ def find(
 ) -> Findings:
     """Gathers all findings; failed comparisons become warnings. Raises `ConfigError` for an unreadable run."""
     skills = uplifts(frame) if [manifest.command for manifest in manifests] == ["uplift"] else None
-    said = verdict(*runs) if skills is None else Verdict("", uplift_sentence(skills))
+    said = verdict(*runs) if skills is None else ComparisonResult("", uplift_sentence(skills))
     report = said.comparison
     sides = choose_sides(frame, report)
     pairs = pair_up(frame, sides)
@@ -203,7 +203,7 @@ def _incomplete(frame: pd.DataFrame, runs: Sequence[Path], manifests: Sequence[R
             yield f"{where}{unjudged:,} episodes were not judged and have no score"
 
 
-def _scores(summaries: Mapping[Path, Mapping[str, Any]], said: Verdict) -> Iterator[str]:
+def _scores(summaries: Mapping[Path, Mapping[str, Any]], said: ComparisonResult) -> Iterator[str]:
     """Warnings about problems that invalidate scores, from the run's summary; not what the verdict says."""
     for run, content in summaries.items():
         told = set(error_warnings(content))  # by `_incomplete`

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hermes_lab.analysis.comparison.decomposition import Effect, TwoByTwo
 from hermes_lab.analysis.comparison.pairs import METRICS
-from hermes_lab.analysis.comparison.verdict import Verdict
+from hermes_lab.analysis.comparison.verdict import ComparisonResult
 from hermes_lab.analysis.report import charts
 from hermes_lab.analysis.report.data import Losses, Sides
 from hermes_lab.analysis.report.findings import Findings
@@ -42,7 +42,7 @@ def first_screen(found: Findings, frame: pd.DataFrame, agents: Sequence[str] = (
     return element("section", *parts, id="verdict", aria_labelledby="verdict-sentence")
 
 
-def _headline(said: Verdict) -> tuple[str, str]:
+def _headline(said: ComparisonResult) -> tuple[str, str]:
     """The headline, and the text below it; for weights and skills the effects are kept together."""
     both = said.comparison.decomposition if said.comparison else None
     whole = both.sentence() if both else ""

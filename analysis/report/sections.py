@@ -6,7 +6,7 @@ import pandas as pd
 
 from hermes_lab.analysis.comparison.continual import MEASURES, Transfer
 from hermes_lab.analysis.comparison.pairs import METRICS
-from hermes_lab.analysis.comparison.result import Comparison, Report
+from hermes_lab.analysis.comparison.result import Comparison, MetricComparison
 from hermes_lab.analysis.plots.palette import Look
 from hermes_lab.analysis.report import charts
 from hermes_lab.analysis.report.data import usual_order
@@ -145,7 +145,7 @@ def _share(counts: Mapping[str, int]) -> float | None:
     return counts["count"] / counts["of"] if counts["of"] else None
 
 
-def _compared(report: Report) -> Iterator[Markup]:
+def _compared(report: Comparison) -> Iterator[Markup]:
     if report.unmeasured:
         yield none(f"{report.before} → {report.after}: not measured: {report.unmeasured}.")
     else:
@@ -154,7 +154,7 @@ def _compared(report: Report) -> Iterator[Markup]:
         yield element("ul", *(element("li", treatment.sentence()) for treatment in report.treatments), class_="detail")
 
 
-def _differences(report: Report) -> Iterator[Markup]:
+def _differences(report: Comparison) -> Iterator[Markup]:
     rows = [_comparison(f"{report.before} → {report.after}", c) for c in report.comparisons]
     rows += [_comparison(f"{change.side}, before → {change.when}", change.comparison) for change in report.changes]
     yield table(
@@ -173,7 +173,7 @@ def _differences(report: Report) -> Iterator[Markup]:
         yield element("p", f"The runs differ in: {'; '.join(map(str, report.differences))}.", class_="axis")
 
 
-def _comparison(sides: str, found: Comparison) -> tuple[str, ...]:
+def _comparison(sides: str, found: MetricComparison) -> tuple[str, ...]:
     change = f"{points(found.difference)} ({interval(found.interval)})"
     return (
         sides,

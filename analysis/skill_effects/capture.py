@@ -50,10 +50,10 @@ class Capture(Struct, frozen=True, kw_only=True):
     untrue: tuple[str, ...]
     """Skills that state a false rule."""
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         names = ("lane", "arm", "round", "experience", "skills", "silent", "untrue")
-        rates = {name: getattr(self, name).report() for name in ("precision", "recall", "recall_met")}
+        rates = {name: getattr(self, name).to_dict() for name in ("precision", "recall", "recall_met")}
         return {name: getattr(self, name) for name in names} | rates
 
 

@@ -65,10 +65,10 @@ class Funnel(Struct, frozen=True, kw_only=True):
     helped: int | None = None
     hurt: int | None = None
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         counts = {name: getattr(self, name) for name in ("arm", "skill", *STAGES, "helped", "hurt", "astray")}
-        return counts | {"with_it": self.with_it.report(), "without_it": self.without_it.report()}
+        return counts | {"with_it": self.with_it.to_dict(), "without_it": self.without_it.to_dict()}
 
 
 class _Trace(NamedTuple):

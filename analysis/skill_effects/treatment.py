@@ -95,7 +95,7 @@ class Treatment(NamedTuple):
             parts.append(f"notes in {self.noted:,}")
         return f"{self.arm}: {', '.join(parts)}"
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return self._asdict()
 

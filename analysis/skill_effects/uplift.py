@@ -65,10 +65,10 @@ class Uplift(Struct, frozen=True, kw_only=True):
         """The direction of the effect: helps, harms or not shown."""
         return "not shown" if not self.shown else "helps" if self.difference > 0 else "harms"
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         names = ("skill", "world", "lanes", "tasks", "pairs", "helped", "harmed", "difference", "interval")
-        rates = {name: getattr(self, name).report() for name in ("with_it", "without_it", "harm_rate")}
+        rates = {name: getattr(self, name).to_dict() for name in ("with_it", "without_it", "harm_rate")}
         tests = {name: getattr(self, name) for name in ("p_value", "p_holm", "shown", "unpaired")}
         return {name: getattr(self, name) for name in names} | rates | tests
 

@@ -35,7 +35,7 @@ class Aggregate(NamedTuple):
         spread = f" ({100 * self.interval.low:.0f}-{100 * self.interval.high:.0f} %)" if self.interval else ""
         return f"{self.arm} {100 * self.value:.0f} %{spread}"
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return self._asdict()
 

@@ -40,7 +40,7 @@ class Rate(NamedTuple):
         low, high = (f"{100 * end:.0f}" for end in self.interval)
         return f"{self.successes}/{self.trials} ({low}-{high} %)"
 
-    def report(self) -> dict[str, float | None]:
+    def to_dict(self) -> dict[str, float | None]:
         """The rate and its interval for JSON; the rate is null without trials."""
         low, high = self.interval
         rate = self.value if self.trials else None

@@ -20,7 +20,7 @@ class Estimate(NamedTuple):
     value: float
     interval: Interval | None
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {"value": self.value, "interval": self.interval}
 

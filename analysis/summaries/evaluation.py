@@ -46,7 +46,7 @@ class Evaluation:
             failure = (row.stop_reason != "answered", row.key, row.stop_reason)
             self._failed[task] = min(self._failed.get(task, failure), failure)
 
-    def report(self, price: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def to_dict(self, price: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """For JSON. `tasks` counts tasks by how many of their judged samples were solved; `by_task` has all of them;
         `by_suite`, `by_domain` and `by_family` are empty unless there are several. `pass` has, for k = 2, 4, 8, ... up
         to the number of samples that every judged task has, `at` (pass@k) and `all` (pass^k): the mean over tasks with
@@ -58,7 +58,7 @@ class Evaluation:
         return {
             "tasks": {"all": len(self._tasks), **standings},
             "by_task": [
-                {"suite": suite, "task": task, **part.report()} for (suite, task), part in sorted(self._tasks.items())
+                {"suite": suite, "task": task, **part.to_dict()} for (suite, task), part in sorted(self._tasks.items())
             ],
             "pass": self._passes(),
             "by_suite": _several("suite", self._suites),
@@ -88,7 +88,7 @@ class Evaluation:
         rates = {task: self._tasks[task].rate or 0.0 for task in self._failed}
         first = sorted(self._failed, key=lambda task: (rates[task], self._failed[task]))
         return [
-            {"suite": task[0], "task": task[1], "episode": key, "stop_reason": stop, **self._tasks[task].report()}
+            {"suite": task[0], "task": task[1], "episode": key, "stop_reason": stop, **self._tasks[task].to_dict()}
             for task in first[:FAILURES]
             for _, key, stop in (self._failed[task],)
         ]
@@ -126,7 +126,7 @@ class _Part:
             return "not_judged"
         return "solved" if self.solved == self.judged else "partly" if self.solved else "not_solved"
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Exact mean, independent of the order in which episodes finished."""
         total = math.fsum(score * count for score, count in self._scores.items())
         mean = total / self._scores.total() if self._scores else None
@@ -134,4 +134,4 @@ class _Part:
 
 
 def _several(name: str, parts: Mapping[str, _Part]) -> list[dict[str, Any]]:
-    return [{name: key, **parts[key].report()} for key in sorted(parts)] if len(parts) > 1 else []
+    return [{name: key, **parts[key].to_dict()} for key in sorted(parts)] if len(parts) > 1 else []

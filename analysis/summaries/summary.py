@@ -81,10 +81,10 @@ def summarize(run: Path, arms: Collection[str] = ()) -> dict[str, Any]:
         "stopped": ended_early(run),
         **total.amounts(),
         "rescored": made and {"from": made.run, "verifier": made.verifier, "not_possible": total.rescore_problems()},
-        "evaluation": evaluation and evaluation.report(manifest.config.get("model", {}).get("price")),
+        "evaluation": evaluation and evaluation.to_dict(manifest.config.get("model", {}).get("price")),
         "groups": [
             {"arm": arm, "model": model, "adapter": adapter, "adapter_digest": digest}
-            | groups[arm, model, adapter, digest].report(arm, merged)
+            | groups[arm, model, adapter, digest].to_dict(arm, merged)
             for arm, model, adapter, digest in sorted(groups)
         ],
     }
@@ -278,7 +278,7 @@ class _Tally:
 
     def rates(self) -> dict[str, Any]:
         return {
-            name: rate_over([outcome for _, outcome in found], [place for place, _ in found]).report()
+            name: rate_over([outcome for _, outcome in found], [place for place, _ in found]).to_dict()
             for name, found in self._outcomes.items()
         }
 
@@ -291,12 +291,12 @@ class _Group:
         self.phases: dict[str, _Tally] = {}
         self.treatment = TreatmentTally()
 
-    def report(self, arm: str, merged: Mapping[str, int]) -> dict[str, Any]:
+    def to_dict(self, arm: str, merged: Mapping[str, int]) -> dict[str, Any]:
         phases = {
             phase: tally.amounts() | tally.rates()
             for phase in ("learn", "heldout")
             if (tally := self.phases.get(phase))
         }
         found = self.treatment.treatment(arm, merged)
-        treatment = found.report() if arm in GIVEN or found.given or found.learned else None
+        treatment = found.to_dict() if arm in GIVEN or found.given or found.learned else None
         return self.whole.amounts() | self.whole.rates() | {"phases": phases, "treatment": treatment}

@@ -72,7 +72,7 @@ class HazardFit:
         """The share of tasks solved after this many trials."""
         return solved_share(np.array([self.learnable.value, self.hazard.value]), np.asarray(trials_T, np.float64))
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The fit for JSON. Numbers are included even if `identified` is false."""
         return {
             "identified": self.identified,

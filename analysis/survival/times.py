@@ -80,7 +80,7 @@ class TimeFit:
         share = 1 - self.predict(at)[0] / self.parameters_P[INITIAL]
         return Saved(float(share), Interval(float(low), float(high)))
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The fit for JSON. Numbers are included even if `identified` is false."""
         return {
             "identified": self.identified,

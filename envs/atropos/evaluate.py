@@ -61,9 +61,9 @@ async def evaluate(rollouts: Rollouts, say: Say) -> tuple[dict[str, Any], list[E
         "config_digest": config_digest(config),
         "tasks": len(tasks),
         "errored": sum(episode.status == "errored" for episode in episodes),
-        "success": rate.report(),
+        "success": rate.to_dict(),
         "mean_reward": sum(rewards) / len(rewards) if rewards else None,
-        "by_knowledge": {label: _rate(judged, label).report() for label in labels},
+        "by_knowledge": {label: _rate(judged, label).to_dict() for label in labels},
     }
     return report, episodes
 

@@ -86,7 +86,7 @@ def show(adapter: Adapter, root: Root = ADAPTERS, json: options.Json = False) ->
 
     found = lineage(find_adapter(adapter, root), root)
     if json:
-        output.print_json(found.as_json())
+        output.print_json(found.to_dict())
         return
     for line in found.lines():
         typer.echo(line)

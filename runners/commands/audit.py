@@ -34,7 +34,7 @@ def audit(
     measured = measure(load_episodes(run)) if run else Measurements({}, [])
     found = claims.audit(measured.by_claim)
     if json:
-        output.print_json({"claims": [claim.report() for claim in found], "notes": measured.notes})
+        output.print_json({"claims": [claim.to_dict() for claim in found], "notes": measured.notes})
         return
     for line in table(claims.HEADER, [claim.cells() for claim in found]):
         typer.echo(line)

@@ -13,7 +13,7 @@ from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.summary import say_warnings_of
 
 if TYPE_CHECKING:
-    from hermes_lab.analysis.comparison.verdict import Verdict
+    from hermes_lab.analysis.comparison.verdict import ComparisonResult
 
 
 FailIf = StrEnum("FailIf", ["worse"])
@@ -56,7 +56,7 @@ def compare(
 ) -> int:
     """`hermes-lab compare`."""
     from hermes_lab.analysis.comparison.compare import compare_runs, compare_to_first
-    from hermes_lab.analysis.comparison.verdict import of_report, verdict
+    from hermes_lab.analysis.comparison.verdict import result_of, verdict
 
     if plot:
         from hermes_lab.analysis.plots.style import check_suffix
@@ -65,9 +65,9 @@ def compare(
     if arms and after:
         if "," in arms:
             raise ConfigError(f"--arms: with two runs, give one arm, such as on, not {arms!r}")
-        found = [of_report(compare_runs(before, after, arms), "runs")]
+        found = [result_of(compare_runs(before, after, arms), "runs")]
     elif arms:
-        found = [of_report(report, "arms") for report in compare_to_first(before, _several(arms))]
+        found = [result_of(report, "arms") for report in compare_to_first(before, _several(arms))]
     else:
         found = [verdict(before, after) if after else verdict(before)]
         if found[0].comparison is None:
@@ -77,7 +77,7 @@ def compare(
 
         save(verdict_figure(found), plot)
     if json:
-        reports = [each.comparison.report() | {"verdict": each.report()} for each in found if each.comparison]
+        reports = [each.comparison.to_dict() | {"verdict": each.to_dict()} for each in found if each.comparison]
         output.print_json(reports[0] if len(reports) == 1 else {"reports": reports})
         return _exit_code(found) if fail_if else 0
     for each in found:
@@ -89,7 +89,7 @@ def compare(
     return _exit_code(found) if fail_if else 0
 
 
-def _exit_code(found: "Sequence[Verdict]") -> int:
+def _exit_code(found: "Sequence[ComparisonResult]") -> int:
     """1 if a comparison shows a fall, else 3 if one has no result."""
     if any(each.shown and each.difference is not None and each.difference < 0 for each in found):
         return 1

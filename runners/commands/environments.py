@@ -90,7 +90,7 @@ def _check_signal(
     say = output.say_nothing if quiet else output.say
     config, checked = run_check([*sources, f"suite.name={suite}"], lock, out, count=count, say=say)
     if json:
-        output.print_json(checked.signal.report() | {"advice": checked.tips, "episodes": str(checked.folder)})
+        output.print_json(checked.signal.to_dict() | {"advice": checked.tips, "episodes": str(checked.folder)})
     else:
         solve = config.env.objective == "solve"
         what = f"rollouts, knowledge {config.env.knowledge}" if solve else f"reviews, objective {config.env.objective}"

@@ -187,7 +187,7 @@ def _fitted(
         if curve == "best":
             forms = choose_form(episodes.n, episodes.success, episodes.cluster, over=episodes.over)
             chosen = forms.best.name if forms.identified else "exponential"
-            extra["forms"] = forms.report()
+            extra["forms"] = forms.to_dict()
             instead = "" if forms.identified else f"; the {chosen} is fitted instead"
             lines += [f"{name}, curves compared:", forms.table(), f"{name}: {forms.sentence()}{instead}"]
         fits[name] = fitted = fit_episodes(episodes, CURVES[chosen])
@@ -196,7 +196,7 @@ def _fitted(
             when = fitted.threshold(threshold)
             extra["threshold"] = when._asdict()
             lines.append(f"{name}: {when.sentence()}")
-        reports[name] = fitted.report() | extra
+        reports[name] = fitted.to_dict() | extra
     return lines, reports, fits
 
 
@@ -242,8 +242,8 @@ def _pooled(
     pooled = pool_series(frame, CURVES[curve], by=by.value, phase=phase.value)
     alone = fit_series(frame, CURVES[curve], by=by.value, phase=phase.value, draws=draws)
     if json:
-        reports = {name: fitted.report() for name, fitted in alone.items()}
-        groups = {name: found.report() for name, found in pooled.items()}
+        reports = {name: fitted.to_dict() for name, fitted in alone.items()}
+        groups = {name: found.to_dict() for name, found in pooled.items()}
         output.print_json(reports | {"warnings": _warnings(runs), "pooled": groups})
         return
     for series, found in pooled.items():

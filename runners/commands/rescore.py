@@ -101,7 +101,7 @@ def _summary(folder: Path) -> dict[str, Any]:
 def _show(source: Source, folder: Path | None, changes: Changes, *, json: bool) -> None:
     if json:
         where = {"run": str(source.run), "out": str(folder) if folder else None, "verifier": source.verifier}
-        output.print_json(where | changes.report() | {"warnings": list(_warnings(source, changes))})
+        output.print_json(where | changes.to_dict() | {"warnings": list(_warnings(source, changes))})
         return
     written = f"written to {folder}" if folder else "nothing written (--dry-run)"
     typer.echo(f"{source.run}: verifier {source.verifier[:8]}, {written}")

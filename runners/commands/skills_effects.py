@@ -79,12 +79,12 @@ def _report(
     from hermes_lab.analysis.summaries.cost import costs
 
     return {
-        "captures": None if caught is None else [each.report() for each in caught],
-        "chain": [each.report() for each in chain],
+        "captures": None if caught is None else [each.to_dict() for each in caught],
+        "chain": [each.to_dict() for each in chain],
         "course": _rows(course(frame)),
         "growth": _rows(growth(frame)),
-        "transfer": {name: each.report() for name, each in transfers(frame).items()},
-        "drift": {name: each.report() for name, each in _recoveries(frame, config)},
+        "transfer": {name: each.to_dict() for name, each in transfers(frame).items()},
+        "drift": {name: each.to_dict() for name, each in _recoveries(frame, config)},
         "lanes": _rows(lane_variance(frame)),
         "cost": _rows(costs(frame, _price(config))),
         "leaks": leaked,

@@ -37,7 +37,7 @@ def health(
             "libraries": {name: list(map(report, entries)) for name, entries in found.items()},
             "broken": {ref.name: ref.broken for ref in refs if ref.broken},
         }
-        print_json(content if came is None else content | {"funnels": [funnel.report() for funnel in came]})
+        print_json(content if came is None else content | {"funnels": [funnel.to_dict() for funnel in came]})
         return
     for ref in refs:
         entries = found[ref.name]

@@ -74,7 +74,7 @@ def _show(folder: Path, summary: dict[str, Any], *, json: bool) -> None:
 
     found = uplifts(load_episodes(folder))
     if json:
-        rows = [each.report() for each in found]
+        rows = [each.to_dict() for each in found]
         output.print_json({"uplift": rows} | ({"summary": summary} if summary else {}))
         return
     if not found:

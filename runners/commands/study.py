@@ -156,7 +156,7 @@ def _of_parts(study: Study, *, quiet: bool) -> Iterator[dict[str, Any]]:
         report = study.folder / part / "report.html"
         compare = study.compare if study.compare and folders.keys() >= set(study.compare) else None
         save_report([folders[name] for name in compare or folders], report, quiet=quiet)
-        yield {"parts": [part]} | part_finding(part, folders, compare).report() | {"report": str(report)}
+        yield {"parts": [part]} | part_finding(part, folders, compare).to_dict() | {"report": str(report)}
 
 
 def _of_groups(study: Study) -> Iterator[dict[str, Any]]:
@@ -169,7 +169,7 @@ def _of_groups(study: Study) -> Iterator[dict[str, Any]]:
         if runs:
             parts = tuple(dict.fromkeys(part for of_variant in runs.values() for part, _ in of_variant))
             trainings = {name: variants for name, variants in study.trainings.items() if runs.keys() >= set(variants)}
-            yield {"parts": parts} | group_finding(group, runs, compare, trainings).report()
+            yield {"parts": parts} | group_finding(group, runs, compare, trainings).to_dict()
 
 
 def _costs(study: Study) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -177,7 +177,7 @@ def _costs(study: Study) -> Iterator[tuple[str, dict[str, Any]]]:
     from hermes_lab.analysis.comparison.study import cost_of
 
     for variant in dict.fromkeys(run.variant for run in study.runs):
-        yield variant, cost_of(run.folder for run in study.runs if run.variant == variant).report()
+        yield variant, cost_of(run.folder for run in study.runs if run.variant == variant).to_dict()
 
 
 def _cost_lines(costs: dict[str, dict[str, Any]]) -> Iterator[str]:

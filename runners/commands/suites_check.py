@@ -165,7 +165,7 @@ def _report(suite: Suite, static: Static | None, reports: list[CheckReport], jso
             "tasks_per_second": static.tasks_per_second if static else None,
             "distinct": static.distinct if static else None,
             "sentences": static.templates if static else None,
-            "rubric": rubric.report(),
+            "rubric": rubric.to_dict(),
         }
         typer.echo(msgspec.json.encode(content).decode())
         return 2 if failures else 0
@@ -287,7 +287,7 @@ def _check_runs(runs: Path, name: str, json: bool) -> int:
     except ValueError as error:
         raise ConfigError(f"--runs: {runs}: {error}") from None
     if json:
-        typer.echo(msgspec.json.encode({"runs": str(runs), "rubric": rubric.report()}).decode())
+        typer.echo(msgspec.json.encode({"runs": str(runs), "rubric": rubric.to_dict()}).decode())
         return 0
     for line in rubric.lines():
         typer.echo(line)

@@ -63,7 +63,7 @@ class Changes:
         """Episodes with an old and a new verdict."""
         return self.changed + self.moves["unchanged"]
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         of = self.compared
         return {

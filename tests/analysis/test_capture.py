@@ -32,8 +32,8 @@ def test_a_rule_that_is_told_before_it_was_met_counts_for_all_rules_alone() -> N
 
 def test_an_empty_library_has_no_precision_and_recalls_nothing() -> None:
     found = capture("")
-    assert found.report()["precision"]["rate"] is None
-    assert found.report()["recall_met"]["rate"] is None
+    assert found.to_dict()["precision"]["rate"] is None
+    assert found.to_dict()["recall_met"]["rate"] is None
     assert found.recall == Rate(0, 4)
 
 

@@ -169,7 +169,7 @@ def test_measurement_fills_its_row_alone() -> None:
 
 def test_report_is_json_with_null_for_infinity() -> None:
     claim = Claim("k", "w", 1.0, math.inf, "tasks", "contradicts", measured=Measured(2.0, Interval(1.0, math.inf)))
-    report = claim.report()
+    report = claim.to_dict()
     assert report["computed"] is None
     assert report["measured"] == {"value": 2.0, "low": 1.0, "high": None, "note": ""}
 

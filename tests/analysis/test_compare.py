@@ -6,7 +6,7 @@ import pytest
 from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.comparison.compare import compare_arms, compare_runs, compare_to_first
-from hermes_lab.analysis.comparison.result import Comparison, Report
+from hermes_lab.analysis.comparison.result import Comparison, MetricComparison
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.analysis.stats.paired import change_interval
 from hermes_lab.errors import ConfigError
@@ -15,7 +15,7 @@ from hermes_lab.types import Episode, EpisodeError, ModelIdentity, Verdict
 WriteRun = Callable[..., Path]
 
 
-def by_metric(report: Report, metric: str) -> Comparison:
+def by_metric(report: Comparison, metric: str) -> MetricComparison:
     return next(comparison for comparison in report.comparisons if comparison.metric == metric)
 
 

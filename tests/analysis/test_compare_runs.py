@@ -52,7 +52,7 @@ def test_two_models_are_named_and_not_called_new_weights(write_run: WriteRun) ->
     )
     assert "  the runs differ in model.name: small -> large" in str(found)
     assert found.comparison is not None
-    assert found.comparison.report()["differences"][0] == {
+    assert found.comparison.to_dict()["differences"][0] == {
         "field": "model.name", "before": "small", "after": "large"
     }  # fmt: skip
 
@@ -143,7 +143,7 @@ def test_an_answer_without_a_call_counts_as_no_first_call_anywhere(write_run: Wr
     a, b = run("a", 4), run("b", 9)
     calls = next(c for c in compare_runs(a, b).comparisons if c.metric == "first_call_ok")
     summed = [summarize(each)["groups"][0]["first_call_ok"] for each in (a, b)]
-    assert [calls.before.report(), calls.after.report()] == summed
+    assert [calls.before.to_dict(), calls.after.to_dict()] == summed
     assert calls.sentence().endswith("4 episodes without a call or a counterpart excluded")
 
 
@@ -186,7 +186,7 @@ def test_tasks_that_changed_are_named(write_run: WriteRun) -> None:
     said = str(verdict(a, b))
     assert "  gained: 6 tasks: t2, t3, t4, t5, t6, and 1 more\n" in said
     assert "  lost: 1 task: t0\n" in said
-    report = compare_runs(a, b).report()
+    report = compare_runs(a, b).to_dict()
     assert report["flips"] == {"gained": ("t2", "t3", "t4", "t5", "t6", "t7"), "lost": ("t0",)}
     assert "  lost: no task\n" in str(verdict(a, a))
 

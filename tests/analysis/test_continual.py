@@ -145,7 +145,7 @@ def test_what_was_not_checked_is_not_told(write_run: WriteRun) -> None:
     assert np.isnan(found.scores[1]).all()
     assert found.bwt is found.fwt is found.forgetting is None
     assert found.acc is not None
-    assert found.report()["scores"][1] == [None, None]
+    assert found.to_dict()["scores"][1] == [None, None]
     assert transfer(load_episodes(write_run([e for e in whole if e.phase == "learn"], "learnt"))) is None
 
 

@@ -93,7 +93,7 @@ def test_two_runs_are_decomposed_as_one_with_both_weights(write_run: WriteRun) -
     one = write_run([e for (arm, w), count in solved.items() for e in corner(arm, w, count)], "one")
     of_two, of_one = compare_runs(*runs).decomposition, compare_arms(one, "off", "on").decomposition
     assert of_two is not None
-    assert of_two.report() == (of_one.report() if of_one else None)
+    assert of_two.to_dict() == (of_one.to_dict() if of_one else None)
     assert of_two.weights_names == ("packaged untuned", "sft-v1")
 
 

@@ -115,7 +115,7 @@ def test_a_price_gives_the_cost_unless_a_cache_has_its_own(run: Path) -> None:
         found, row = Evaluation(), namedtuple("Row", COLUMNS)
         for values in read_columns(run, COLUMNS):
             found.add(row(*values))
-        return found.report(price)["cost"]
+        return found.to_dict(price)["cost"]
 
     assert cost(prompt=1e6, completion=2e6) == 100 + 2 * 50
     assert cost(prompt=1e6, completion=2e6, cached=1.0) is None

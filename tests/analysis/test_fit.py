@@ -239,7 +239,7 @@ def test_every_form_is_fitted_with_intervals(name: str) -> None:
     p = curve.value(np.array(truth.get(name, (0.1, 0.85, 0.5, 0.5)[: len(curve.parameters)])), n)
     success = np.random.default_rng(1).random(n.size) < p
     fit = fit_curve(n, success, np.repeat(np.arange(20), 60), curve, draws=60)
-    assert fit.report()["curve"] == name
+    assert fit.to_dict()["curve"] == name
     assert fit.draws_B_P.shape == (60, len(curve.parameters))
     for estimate in fit.estimates:
         assert estimate.interval is not None
@@ -277,7 +277,7 @@ def test_arms_are_fitted_apart_with_lanes_as_runs(simulate_run: SimulateRun) -> 
 def test_replicates_of_few_worlds_speak_of_these_worlds_only(simulate_run: SimulateRun) -> None:
     frame = simulate_run({"on": TRUTH}, replicates=20, tasks=40)
     fit = fit_series(frame, draws=50)["skills on"]
-    assert (fit.runs, fit.over, fit.report()["over"]) == (20, "20 runs of 1 world", "20 runs of 1 world")
+    assert (fit.runs, fit.over, fit.to_dict()["over"]) == (20, "20 runs of 1 world", "20 runs of 1 world")
     told = fit_series(frame.assign(world=frame["replicate"] % 5), draws=50)["skills on"]
     assert (told.runs, told.over) == (20, "20 runs of 5 worlds")
 

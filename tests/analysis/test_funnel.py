@@ -44,7 +44,7 @@ def test_what_nothing_could_tell_is_none_and_never_a_zero(tmp_path: Path) -> Non
     found = funnel(tmp_path, seen("a", trace(None, True, True), success=None))
     assert (found.eligible, found.listed, found.followed, found.solved, found.astray) == (None,) * 5
     assert found.loaded == 1
-    assert found.report()["with_it"]["rate"] is None
+    assert found.to_dict()["with_it"]["rate"] is None
 
 
 def test_without_a_line_to_follow_the_solved_are_of_those_that_loaded(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_helped_and_hurt_are_against_the_same_task_without_skills(tmp_path: Path
         *(off(task, success) for task, success in zip("abcdef", (False, False, True, True, False, False), strict=True)),
     )
     assert (found.followed, found.solved, found.helped, found.hurt) == (5, 3, 2, 1)
-    assert (found.report()["helped"], found.report()["hurt"]) == (2, 1)
+    assert (found.to_dict()["helped"], found.to_dict()["hurt"]) == (2, 1)
 
 
 def test_without_a_judged_counterpart_nothing_helped_or_hurt(tmp_path: Path) -> None:

@@ -132,4 +132,4 @@ def test_domains_of_a_run_are_pooled_by_series(write_run: Any) -> None:
     pooled = pool_series(frame)
     assert list(pooled) == ["skills on"]
     assert [group.name for group in pooled["skills on"].groups] == list(ALIKE)
-    assert pooled["skills on"].report()["groups"]["code"]["runs"] == 3
+    assert pooled["skills on"].to_dict()["groups"]["code"]["runs"] == 3

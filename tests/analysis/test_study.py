@@ -82,7 +82,7 @@ def test_parts_have_a_curve_together_where_each_has_too_few_lanes(write_run: Wri
     initial, asymptote = (estimate.value for estimate in fitted.estimates[:2])
     assert initial < 0.1
     assert asymptote > 0.9
-    assert part_finding("first", {"old": runs[0][1]}).report()["curves"] == {}
+    assert part_finding("first", {"old": runs[0][1]}).to_dict()["curves"] == {}
 
 
 def test_weights_and_skills_are_told_apart_over_parts(write_run: WriteRun) -> None:

@@ -128,7 +128,7 @@ def test_those_that_left_early_are_not_taken_for_failures() -> None:
 def test_prediction_follows_the_counts() -> None:
     fit = refit("base")
     assert 50 * fit.predict([0, 1, 6]) == pytest.approx([0, 10, 17], abs=1.5)
-    assert fit.report()["parameters"]["learnable"]["value"] == fit.learnable.value
+    assert fit.to_dict()["parameters"]["learnable"]["value"] == fit.learnable.value
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_band_holds_the_curve(known: TimeFit) -> None:
     fit, n_N = known, np.linspace(0, 59, 12)
     low_N, high_N = fit.band(n_N)
     assert np.all((low_N < fit.predict(n_N)) & (fit.predict(n_N) < high_N))
-    assert fit.report()["censored"] == fit.censored
+    assert fit.to_dict()["censored"] == fit.censored
 
 
 def test_episodes_that_were_not_accepted_are_cut_off_and_unjudged_ones_left_out(simulate_run: SimulateRun) -> None:

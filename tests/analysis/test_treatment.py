@@ -10,7 +10,7 @@ import pytest
 from synthetic_episodes import NOTE, make_episode
 from typer.testing import CliRunner
 
-from hermes_lab.analysis.comparison.verdict import Verdict, verdict
+from hermes_lab.analysis.comparison.verdict import ComparisonResult, verdict
 from hermes_lab.analysis.report.page import write_report
 from hermes_lab.analysis.summaries.summary import summarize
 from hermes_lab.runners.cli import app
@@ -41,7 +41,7 @@ def worlds(arm: str, count: int = 8, **changes: Any) -> list[Episode]:
     return [episode for world in range(count) for episode in lane(arm, world, **changes)]
 
 
-def compared(write_run: WriteRun, *episodes: Episode) -> Verdict:
+def compared(write_run: WriteRun, *episodes: Episode) -> ComparisonResult:
     return verdict(write_run(episodes, wanted=len(episodes)))
 
 

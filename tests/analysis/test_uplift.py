@@ -113,6 +113,6 @@ def test_no_name_of_a_skill_is_taken_for_a_place() -> None:
 
 def test_a_report_is_plain_data(write_run: WriteRun, tmp_path: Path) -> None:
     (found,) = uplifts(frame_of(write_run, episodes("all", "11"), episodes(without("fleet"), "00")))
-    told = found.report()
+    told = found.to_dict()
     assert (told["difference"], told["pairs"], told["tasks"], told["harm_rate"]["count"]) == (1.0, 2, 2, 0)
     assert (told["p_holm"], told["shown"]) == (pytest.approx(1 / 2**2), False)

@@ -68,7 +68,7 @@ def test_a_group_that_is_not_sent_is_not_usable_whatever_its_rewards() -> None:
         "1/5 (4-62 %) groups can be trained on; refused: longer than 10 tokens 2, equal rewards 1, without a review 1"
     )
     assert signal.rows()[0][1].startswith(said)
-    assert signal.report()["refused"] == signal.refused
+    assert signal.to_dict()["refused"] == signal.refused
     assert signal.within == pytest.approx(0.375)  # over the four groups with rewards
 
 

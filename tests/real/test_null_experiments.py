@@ -12,7 +12,7 @@ from scipy import stats
 from hermes_lab.analysis.comparison.compare import compare_frames
 from hermes_lab.analysis.comparison.decomposition import decompose
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE
-from hermes_lab.analysis.comparison.result import Report
+from hermes_lab.analysis.comparison.result import Comparison
 from hermes_lab.analysis.stats.paired import sign_flip, units_of
 
 pytestmark = pytest.mark.long
@@ -34,7 +34,7 @@ def too_many() -> int:
     return int(stats.binom.ppf(1 - FALSE_ALARM, EXPERIMENTS, 0.05))
 
 
-def null_report(luck: float, seed: int) -> Report:
+def null_report(luck: float, seed: int) -> Comparison:
     frame = experiment({"off": 0.5, "on": 0.5}, lanes=20, tasks=10, luck=luck, slope=0.05, seed=seed)
     sides = (frame[frame["arm"] == arm] for arm in ("off", "on"))
     return compare_frames(*sides, ARM_PLACE, ("off", "on"))

@@ -138,7 +138,7 @@ def test_runs_give_the_same_marks() -> None:
     assert rubric.tool_diversity.value == 0.0
     assert rubric.error_scenarios == (0.5, "2 of 4 had an error or a rejection, 2 recovered")
     assert rubric.lines()[0] == "repeatability 0.33: 1 of 3 pairs of samples agree"
-    assert rubric.report()["tool_diversity"]["value"] == 0.0
+    assert rubric.to_dict()["tool_diversity"]["value"] == 0.0
 
 
 def test_runs_without_samples_or_verdicts_say_so() -> None:

@@ -144,7 +144,7 @@ def test_a_lineage_goes_back_to_the_bare_model(tmp_path: Path) -> None:
         "packaged: the base",
     ):
         assert part in text
-    assert json.loads(msgspec.json.encode(found.as_json()))["chain"][2]["evaluations"][0]["n"] == 2
+    assert json.loads(msgspec.json.encode(found.to_dict()))["chain"][2]["evaluations"][0]["n"] == 2
 
 
 def test_a_lost_parent_is_named(tmp_path: Path) -> None:
