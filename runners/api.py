@@ -11,18 +11,20 @@
 Functions return objects and raise `ConfigError` or `InfraError`. They also work inside a running event loop.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.config.sources import load_config
+from hermes_lab.config import sources as config_sources
 from hermes_lab.errors import ConfigError
+from hermes_lab.records import read_episodes
 from hermes_lab.runners.engine.execute import Listener, RunResult
 from hermes_lab.runners.listener import ShownListener
 from hermes_lab.runners.plans import describe, plan_of
 from hermes_lab.runners.tracking import execute_tracked
+from hermes_lab.types import Episode
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +89,23 @@ def experiment(*sources: Source, out: str | Path | None = None, resume: bool = F
 
 def plan(*sources: Source) -> "ExperimentPlan":
     """The size and the statistical power of an experiment, to `print()`. Nothing is written or started."""
-    return describe(plan_of("learn", _merged(sources), None, only_shown=True))
+    return describe(plan_of("learn", load_config(*sources), None, only_shown=True))
+
+
+def load_config(*sources: Source) -> RunConfig:
+    """The configuration that `run` and `experiment` use with these sources.
+
+    They are merged left to right; a `RunConfig` replaces all before it. Raises `ConfigError` with the file and line, or
+    the field, that contains the mistake.
+    """
+    base: dict[str, Any] | None = None
+    others: list[str | Mapping[str, Any]] = []
+    for source in sources:
+        if isinstance(source, RunConfig):
+            base, others = source.model_dump(), []
+        else:
+            others.append(source if isinstance(source, Mapping) else str(source))
+    return config_sources.load_config(others, base)
 
 
 def load(*runs: AnyRun, phase: Phase = "learn", columns: Sequence[str] | None = None) -> "pd.DataFrame":
@@ -111,6 +129,19 @@ def load(*runs: AnyRun, phase: Phase = "learn", columns: Sequence[str] | None = 
     if phase != "all":
         frame = frame[frame["phase"] == phase].reset_index(drop=True)
     return frame if columns is None or "phase" in columns else frame.drop(columns="phase")
+
+
+def episodes(run: AnyRun) -> Iterator[Episode]:
+    """Every episode of a run with its whole trajectory, in the order written; for tables use `load`.
+
+    They are read one by one. An episode that was retried comes once, as its last attempt. Raises `ConfigError` if the
+    folder holds no run, or a line is invalid.
+    """
+    from hermes_lab.analysis.data.runs import open_runs
+
+    (folder,) = _folders([run])
+    open_runs(folder)
+    return read_episodes(folder)
 
 
 def fit(
@@ -232,7 +263,7 @@ def _run(
     resume: bool,
     progress: bool,
 ) -> Run:
-    made = plan_of(command, _merged(sources), None if out is None else Path(out))
+    made = plan_of(command, load_config(*sources), None if out is None else Path(out))
     result = execute_tracked(made, resume=resume, listener=ShownListener() if progress else Listener())
     return Run(result.folder, result.summary, _problem(result))
 
@@ -242,18 +273,6 @@ def _problem(result: RunResult) -> str:
         return ""
     missing = f"{result.wanted - result.finished} of {result.wanted} episodes are missing"
     return f"{missing} ({result.spent or result.last_error}); resume=True runs them"
-
-
-def _merged(sources: Sequence[Source]) -> RunConfig:
-    """One configuration. A `RunConfig` replaces all sources before it."""
-    base: dict[str, Any] | None = None
-    others: list[str | Mapping[str, Any]] = []
-    for source in sources:
-        if isinstance(source, RunConfig):
-            base, others = source.model_dump(), []
-        else:
-            others.append(source if isinstance(source, Mapping) else str(source))
-    return load_config(others, base)
 
 
 def _of_one_phase(episodes: "pd.DataFrame | AnyRun") -> "tuple[pd.DataFrame, Literal['learn', 'heldout']]":

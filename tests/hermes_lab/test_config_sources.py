@@ -442,7 +442,7 @@ FIELDS = st.fixed_dictionaries(
         ),
         "suite": st.fixed_dictionaries({}, optional={"split": TEXTS, "options": st.dictionaries(TEXTS, VALUES)}),
         "auxiliary": st.none() | st.fixed_dictionaries({"name": TEXTS}),
-        "run": VALUES,
+        "run": SCALARS | TEXTS | st.lists(VALUES, max_size=2),
     },
 )
 

@@ -61,31 +61,29 @@ def test_every_public_name_can_be_imported_and_is_listed() -> None:
 def test_sources_are_merged_left_to_right(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("suite: {name: ledger, count: 3}\nrun: {samples: 2}\nmodel: {name: of-the-file}\n")
     file = tmp_path / "a.yaml"
-    merged = api._merged([file, "suite.count=4", {"suite": {"count": 5}, "model": {"name": "mine"}}])
+    merged = lab.load_config(file, "suite.count=4", {"suite": {"count": 5}, "model": {"name": "mine"}})
     assert (merged.suite.count, merged.run.samples, merged.model.name) == (5, 2, "mine")
-    assert api._merged([{"suite": {"count": 5}}, str(file), "model.name=x"]).suite.count == 3
-    assert api._merged(["model.name=x", {"suite": {"count": 5}}, "suite.count=6"]).suite.count == 6
+    assert lab.load_config({"suite": {"count": 5}}, str(file), "model.name=x").suite.count == 3
+    assert lab.load_config("model.name=x", {"suite": {"count": 5}}, "suite.count=6").suite.count == 6
 
 
 def test_a_whole_configuration_replaces_what_stands_before_it_and_can_be_overridden() -> None:
-    whole = api._merged([LEARNER, "suite.count=3"])
+    whole = lab.load_config(LEARNER, "suite.count=3")
     assert isinstance(whole, lab.RunConfig)
-    merged = api._merged(["run.samples=9", whole, {"suite": {"count": 4}}])
+    merged = lab.load_config("run.samples=9", whole, {"suite": {"count": 4}})
     assert (merged.suite.count, merged.run.samples) == (4, 1)
-    assert api._merged([whole]) == whole
+    assert lab.load_config(whole) == whole
 
 
 def test_mappings_take_values_of_all_kinds() -> None:
-    merged = api._merged(
-        [
-            {
-                "model": {"name": "true", "sampling": {"temperature": None, "max_tokens": 7}, "headers": {"X-A": "1"}},
-                "suite": {"path": Path("tasks.jsonl")},
-                "learning": {"arms": ["off", "on"]},
-                "agent.toolsets": ("terminal",),
-                "web": {},
-            }
-        ]
+    merged = lab.load_config(
+        {
+            "model": {"name": "true", "sampling": {"temperature": None, "max_tokens": 7}, "headers": {"X-A": "1"}},
+            "suite": {"path": Path("tasks.jsonl")},
+            "learning": {"arms": ["off", "on"]},
+            "agent.toolsets": ("terminal",),
+            "web": {},
+        }
     )
     assert (merged.model.name, merged.model.headers) == ("true", {"X-A": "1"})
     assert (merged.model.sampling.temperature, merged.model.sampling.max_tokens) == (None, 7)
@@ -181,6 +179,14 @@ def test_load_separates_phases(experiment: api.Run) -> None:
         lab.load()
     with pytest.raises(lab.ConfigError):
         lab.load("nowhere")
+
+
+def test_episodes_are_those_of_the_run_with_their_trajectories(experiment: api.Run, tmp_path: Path) -> None:
+    found = list(lab.episodes(experiment))
+    assert len(found) == experiment.summary["finished"]
+    assert all(isinstance(each, lab.Episode) and each.trajectory.messages for each in found)
+    with pytest.raises(lab.ConfigError):
+        lab.episodes(tmp_path)
 
 
 def test_fit_gives_a_fit_for_each_series(experiment: api.Run) -> None:
