@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hermes_lab.analysis.comparison.verdict import ComparisonResult
+    from hermes_lab.analysis.curves import Curve
     from hermes_lab.analysis.fitting.result import Fit, Method
     from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan
 
@@ -147,21 +148,25 @@ def episodes(run: AnyRun) -> Iterator[Episode]:
 def fit(
     episodes: "pd.DataFrame | AnyRun",
     *,
-    curve: str = "exponential",
+    curve: "str | Curve" = "exponential",
     by: Grouping = "series",
     interval: "Method" = "bootstrap",
     draws: int = 400,
 ) -> "dict[str, Fit]":
     """Fits a learning curve to each series (arm and weights) of a frame from `load`, or of a run.
 
-    Returns the fits by name; `print()` one to see what was found. Raises `ConfigError` for a frame that mixes learning
-    and held-out episodes or, without `by`, several suites; for an unknown curve; and if no episode is scored.
+    `curve` is a name, a `Curve` of your own, or `best`: the form with the most support, or the exponential if no form is
+    identified. Returns the fits by name; `print()` one to see what was found. Raises `ConfigError` for a frame that
+    mixes learning and held-out episodes or, without `by`, several suites; for an unknown curve; and if no episode is
+    scored.
     """
-    from hermes_lab.analysis.curves import CURVES
+    from hermes_lab.analysis.curves import Curve, find_curve
     from hermes_lab.analysis.fitting.fit import refuse_mixed, scored_episodes
+    from hermes_lab.analysis.fitting.forms import choose_form
 
-    if curve not in CURVES:
-        raise ConfigError(f"curve: no curve {curve!r}; there are: {', '.join(sorted(CURVES))}")
+    form = find_curve(curve) if isinstance(curve, str) and curve != "best" else curve
+    if not isinstance(form, str | Curve):
+        raise ConfigError(f"curve: give a name, or an object that implements Curve, not a {type(form).__name__}")
     if draws < 0:
         raise ConfigError(f"draws: give a number of at least 0, not {draws}")
     if by not in get_args(Grouping):
@@ -172,30 +177,34 @@ def fit(
     if by == "series":
         refuse_mixed(frame)
     found = scored_episodes(frame, by, phase)
-    return {name: each.fit(CURVES[curve], draws=draws, interval=interval) for name, each in found.items()}
+    fits = {}
+    for name, each in found.items():
+        best = choose_form(each.n, each.success, each.cluster, over=each.over).chosen if isinstance(form, str) else form
+        fits[name] = each.fit(best, draws=draws, interval=interval)
+    return fits
 
 
 def plot(
     episodes: "pd.DataFrame | AnyRun",
     fits: "Mapping[str, Fit] | None" = None,
     *,
-    level: float | None = None,
+    threshold: float | None = None,
     ax: "Axes | None" = None,
     out: str | Path | None = None,
 ) -> "Axes":
     """Plots success against experience for each series of a frame from `load`, or of a run, and returns the axes.
 
-    Points are means with 95 % intervals. `fits` are those of `fit`; a curve is drawn only if it is identified. `level`,
-    such as 0.8, also marks when a curve reaches that success rate. Without `ax`, a new pyplot figure is made, which a
-    notebook shows. `out` also writes it to a PNG, SVG or PDF file. Raises `ConfigError` for a frame that mixes learning
+    Points are means with 95 % intervals. `fits` are those of `fit`; a curve is drawn only if it is identified.
+    `threshold`, such as 0.8, also marks when a curve reaches that success rate. Without `ax`, a new pyplot figure is
+    made, which a notebook shows. `out` also writes it to a PNG, SVG or PDF file. Raises `ConfigError` for a frame that mixes learning
     and held-out episodes, for fits of other episodes, and for another kind of file.
     """
     from hermes_lab.analysis.fitting.fit import refuse_other_fits
     from hermes_lab.analysis.plots.learning import plot_learning_curve
     from hermes_lab.analysis.plots.style import check_suffix, save
 
-    if level is not None and not 0 < level < 1:
-        raise ConfigError(f"level: give a success rate between 0 and 1, such as 0.8, not {level:g}")
+    if threshold is not None and not 0 < threshold < 1:
+        raise ConfigError(f"threshold: give a success rate between 0 and 1, such as 0.8, not {threshold:g}")
     if out is not None:
         check_suffix(Path(out))
     frame, phase = _of_one_phase(episodes)
@@ -206,7 +215,7 @@ def plot(
 
         _, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
     refuse_other_fits(frame, fits or {}, phase)
-    plot_learning_curve(ax, frame, fits or {}, level=level, phase=phase)
+    plot_learning_curve(ax, frame, fits or {}, threshold=threshold, phase=phase)
     if out is not None:
         save(ax, Path(out))
     return ax

@@ -1,4 +1,4 @@
-"""Learning-curve models, one per file. To add one, add a file here with a class that implements `Curve`.
+"""Learning-curve models, one per file, and those of other packages (entry points in `hermes_lab.curves`).
 
 Curves take natural units; the optimiser works on an unbounded scale that `hermes_lab.analysis.fitting.likelihood`
 derives from each parameter's kind. Array names end in their axes: N values of experience, P parameters."""
@@ -7,12 +7,17 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from hermes_lab.errors import ConfigError
+
+ENTRY_POINTS = "hermes_lab.curves"
+"""The entry points by which other packages add curves: a name, and a class that implements `Curve`."""
 Array = npt.NDArray[np.float64]
 
 
@@ -26,6 +31,7 @@ class CurveParameter(NamedTuple):
     kind: Literal["probability", "positive", "changepoint"]
 
 
+@runtime_checkable
 class Curve(Protocol):
     """success(n) as a function of n, the number of tasks seen before."""
 
@@ -80,3 +86,31 @@ def _discover() -> Mapping[str, Curve]:
 # At the end: the modules of this package import the names above.
 CURVES: Mapping[str, Curve] = _discover()
 """Every curve of this package by name."""
+
+
+def curve_names() -> list[str]:
+    """The names of all curves, with those of other packages."""
+    return sorted({*CURVES, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
+
+
+def find_curve(name: str) -> Curve:
+    """The curve of that name. Raises `ConfigError` if there is none, or if that of another package cannot be loaded."""
+    if name in CURVES:
+        return CURVES[name]
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        return _loaded(entry)
+    raise ConfigError(f"curve: no curve {name!r}; choose from {', '.join(curve_names())}, best")
+
+
+def _loaded(entry: EntryPoint) -> Curve:
+    package = entry.dist.name if entry.dist else "another package"
+    where = f"curve: {entry.name} ({entry.value}) of {package}"
+    try:
+        found: Any = entry.load()()
+    except Exception as error:
+        raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from None
+    if not isinstance(found, Curve):
+        raise ConfigError(f"{where} does not implement hermes_lab.Curve")
+    if found.name != entry.name:
+        raise ConfigError(f"{where} calls itself {found.name!r}; give both the same name")
+    return found

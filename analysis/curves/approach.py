@@ -19,9 +19,12 @@ END_BOUNDS = ((0.001, 0.999), (0.001, 0.999))
 class Approach(ABC):
     """success(n) = a - (a - i) left(n), where left falls from 1 at n = 0 to 0.
 
-    A subclass defines `left` and its shape parameters, which follow `initial` and `asymptote`.
+    A subclass defines `left` and its shape parameters, which follow `initial` and `asymptote`. `slowest` and `fastest`
+    limit what data can identify: the share of the gap left after all data (a line) and after one step (a jump).
     """
 
+    slowest: ClassVar[float] = SLOWEST
+    fastest: ClassVar[float] = float(FASTEST)
     name: str
     shape: ClassVar[tuple[CurveParameter, ...]]
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hermes_lab.analysis.curves import CURVES, Curve
+from hermes_lab.analysis.curves import CURVES, Curve, curve_names, find_curve
 from hermes_lab.analysis.fitting.fit import fit_curve, scored_episodes
 from hermes_lab.analysis.fitting.identification import MIN_EVIDENCE
 from hermes_lab.analysis.fitting.likelihood import Counts, maximize
@@ -58,6 +58,11 @@ class Forms:
         """Whether the data identify the form."""
         return not self.reason
 
+    @property
+    def chosen(self) -> Curve:
+        """The curve to fit: the best form if it is identified, else the exponential."""
+        return self.best.fit.curve if self.identified else CURVES["exponential"]
+
     def sentence(self) -> str:
         """The choice in one line."""
         return f"the form is {self.best.name}" if self.identified else f"form undecided: {self.reason}"
@@ -83,12 +88,12 @@ def choose_form(
     *,
     over: str = "",
 ) -> Forms:
-    """Fits every form (of `CURVES`) to the episodes of `fit_curve` and orders them by AICc.
+    """Fits every form (of all curves) to the episodes of `fit_curve` and orders them by AICc.
 
     `over` describes the clusters. Raises `ConfigError` without episodes or curves.
     """
     labels = list(cluster)
-    if not (among := CURVES if curves is None else curves):
+    if not (among := {name: find_curve(name) for name in curve_names()} if curves is None else curves):
         raise ConfigError("no curves to choose from; omit `curves` to use all of them")
     return compare_forms([fit_curve(n, success, labels, curve, draws=0, over=over) for curve in among.values()])
 

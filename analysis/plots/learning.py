@@ -30,15 +30,15 @@ def plot_learning_curve(
     frame: pd.DataFrame,
     fits: Mapping[str, Fit],
     *,
-    level: float | None = None,
+    threshold: float | None = None,
     phase: Phase = "learn",
     title: str = "First-submission success against experience",
 ) -> "Axes":
     """Success at the first submission against experience, for each series of `load_episodes`, of one phase.
 
     Points are means with Wilson 95 % bars. A curve and its bootstrap band are drawn only if the fit is identified;
-    otherwise the legend says so. With `level`, a mark shows when an identified curve reaches it, with the interval; an
-    arrow is an end outside the plot.
+    otherwise the legend says so. With `threshold`, a mark shows when an identified curve reaches it, with the
+    interval; an arrow is an end outside the plot.
     """
     rows = frame[frame["phase"] == phase]
     _dress(
@@ -56,11 +56,11 @@ def plot_learning_curve(
         fit = fits.get(name)
         points = success_points(rows[series == name])
         shift = _BESIDE * max(until, 1) * (number - (len(found) - 1) / 2)
-        draw_points(ax, points, look, _label(name, fit, level), shift=shift)
+        draw_points(ax, points, look, _label(name, fit, threshold), shift=shift)
         if fit and fit.identified:
             _draw_fit(ax, fit, look)
-            if level is not None:
-                _draw_level(ax, fit, level, until, look)
+            if threshold is not None:
+                _draw_threshold(ax, fit, threshold, until, look)
     ax.set_xlim(-0.03 * max(until, 1), 1.03 * max(until, 1))
     style.legend_below(ax, _NOTE)
     return ax
@@ -98,14 +98,14 @@ def plot_lanes(ax: "Axes", frame: pd.DataFrame) -> "Axes":
     return ax
 
 
-def learning_figure(frame: pd.DataFrame, fits: Mapping[str, Mapping[str, Fit]], *, level: float = 0.8) -> "Figure":
+def learning_figure(frame: pd.DataFrame, fits: Mapping[str, Mapping[str, Fit]], *, threshold: float = 0.8) -> "Figure":
     """The curve of each domain with its lanes below. `fits` are by domain and then by series."""
     domains = sorted(frame["domain"].unique())
     figure = style.figure(7.0 * max(len(domains), 1), 7.5)
     axes = figure.subplots(2, max(len(domains), 1), squeeze=False, height_ratios=(3, 2))
     for column, domain in enumerate(domains):
         rows = frame[frame["domain"] == domain]
-        plot_learning_curve(axes[0][column], rows, fits.get(domain, {}), level=level, title=domain)
+        plot_learning_curve(axes[0][column], rows, fits.get(domain, {}), threshold=threshold, title=domain)
         plot_lanes(axes[1][column], rows)
     return figure
 
@@ -127,29 +127,29 @@ def _draw_fit(ax: "Axes", fit: Fit, look: Look) -> None:
     ax.plot(n_N, fit.predict(n_N), color=look.color, linestyle=look.line, linewidth=2.2, zorder=2)
 
 
-def _draw_level(ax: "Axes", fit: Fit, level: float, until: float, look: Look) -> None:
-    when = fit.threshold(level)
-    ax.axhline(level, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)), zorder=1)
+def _draw_threshold(ax: "Axes", fit: Fit, threshold: float, until: float, look: Look) -> None:
+    when = fit.threshold(threshold)
+    ax.axhline(threshold, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)), zorder=1)
     low, high = min(when.interval.low, until), min(when.interval.high, until)
-    ax.hlines(level, low, high, color=look.color, linewidth=3.2, zorder=4, capstyle="butt")
+    ax.hlines(threshold, low, high, color=look.color, linewidth=3.2, zorder=4, capstyle="butt")
     if when.interval.high > until:
-        ax.plot([until], [level], marker=">", markersize=8, color=look.color, clip_on=False, zorder=4)
+        ax.plot([until], [threshold], marker=">", markersize=8, color=look.color, clip_on=False, zorder=4)
     if when.n <= until:
-        ax.plot([when.n], [level], marker="d", markersize=9, color=look.color, markeredgecolor=PAPER, zorder=5)
+        ax.plot([when.n], [threshold], marker="d", markersize=9, color=look.color, markeredgecolor=PAPER, zorder=5)
 
 
-def _label(name: str, fit: Fit | None, level: float | None) -> str:
+def _label(name: str, fit: Fit | None, threshold: float | None) -> str:
     if fit is None:
         return name
     if not fit.identified:
         return f"{name}: curve not identified"
     estimates = f"{name}: {', '.join(map(str, fit.estimates))}"
-    if level is None:
+    if threshold is None:
         return estimates
-    when = fit.threshold(level)
+    when = fit.threshold(threshold)
     low, high = (f"{end:.0f}" if np.isfinite(end) else "never" for end in when.interval)
     reached = f"after {when.n:.0f} tasks ({low}-{high})" if np.isfinite(when.n) else "not reached"
-    return f"{estimates}\n{100 * level:.0f} % {reached}"
+    return f"{estimates}\n{100 * threshold:.0f} % {reached}"
 
 
 def _draw_cells(ax: "Axes", cells: np.ndarray, look: Look) -> None:

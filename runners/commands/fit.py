@@ -87,12 +87,12 @@ def fit(
 ) -> None:
     """`hermes-lab fit`."""
     from hermes_lab.analysis.comparison.sequential import whole_lanes
-    from hermes_lab.analysis.curves import CURVES
+    from hermes_lab.analysis.curves import find_curve
     from hermes_lab.analysis.data.load import load_episodes
     from hermes_lab.analysis.data.runs import open_runs
 
-    if curve not in (*CURVES, "best"):
-        raise ConfigError(f"--curve {curve}: no such curve; choose from {', '.join(sorted(CURVES))}, best")
+    if curve != "best":
+        find_curve(curve)
     if plot:
         from hermes_lab.analysis.plots.style import check_suffix
 
@@ -175,7 +175,7 @@ def _fitted(
     fit_episodes: "Callable[[Episodes, Curve], Fit]",
 ) -> tuple[list[str], dict[str, Any], dict[str, "Fit"]]:
     """The lines to print, the same as JSON, and the fits."""
-    from hermes_lab.analysis.curves import CURVES
+    from hermes_lab.analysis.curves import find_curve
     from hermes_lab.analysis.fitting.fit import refuse_mixed, scored_episodes
     from hermes_lab.analysis.fitting.forms import choose_form
 
@@ -183,14 +183,16 @@ def _fitted(
         refuse_mixed(frame)
     lines, reports, fits = [], {}, {}
     for name, episodes in scored_episodes(frame, by.value, phase.value).items():
-        chosen, extra = curve, {}
+        extra: dict[str, Any] = {}
         if curve == "best":
             forms = choose_form(episodes.n, episodes.success, episodes.cluster, over=episodes.over)
-            chosen = forms.best.name if forms.identified else "exponential"
+            chosen = forms.chosen
             extra["forms"] = forms.to_dict()
-            instead = "" if forms.identified else f"; the {chosen} is fitted instead"
+            instead = "" if forms.identified else f"; the {chosen.name} is fitted instead"
             lines += [f"{name}, curves compared:", forms.table(), f"{name}: {forms.sentence()}{instead}"]
-        fits[name] = fitted = fit_episodes(episodes, CURVES[chosen])
+        else:
+            chosen = find_curve(curve)
+        fits[name] = fitted = fit_episodes(episodes, chosen)
         lines.append(f"{name}: {fitted.sentence()}")
         if threshold is not None and fitted.identified:
             when = fitted.threshold(threshold)
@@ -232,15 +234,16 @@ def _warnings(runs: list[Path]) -> list[str]:
 def _pooled(
     frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int, runs: list[Path], *, json: bool
 ) -> None:
-    from hermes_lab.analysis.curves import CURVES
+    from hermes_lab.analysis.curves import find_curve
     from hermes_lab.analysis.fitting.fit import fit_series
     from hermes_lab.analysis.fitting.forms import MIN_RUNS
     from hermes_lab.analysis.fitting.pooling import pool_series
 
     if curve == "best":
         raise ConfigError("--pool: all groups share one form; choose it with --curve")
-    pooled = pool_series(frame, CURVES[curve], by=by.value, phase=phase.value)
-    alone = fit_series(frame, CURVES[curve], by=by.value, phase=phase.value, draws=draws)
+    form = find_curve(curve)
+    pooled = pool_series(frame, form, by=by.value, phase=phase.value)
+    alone = fit_series(frame, form, by=by.value, phase=phase.value, draws=draws)
     if json:
         reports = {name: fitted.to_dict() for name, fitted in alone.items()}
         groups = {name: found.to_dict() for name, found in pooled.items()}

@@ -1,5 +1,9 @@
 import inspect
 import math
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from hermes_lab.analysis.curves import CURVES, Curve, changepoint
+from hermes_lab.analysis.curves import CURVES, Curve, changepoint, curve_names, find_curve
 from hermes_lab.analysis.curves.exponential import Exponential
+from hermes_lab.analysis.fitting.forms import choose_form
 from hermes_lab.analysis.fitting.likelihood import natural, unbounded
+from hermes_lab.errors import ConfigError
 
 CURVE = Exponential()
 CODE_DEBUGGING = np.array([0.45, 0.89, 0.08])
@@ -145,3 +151,53 @@ def test_falling_success_is_degenerate_for_every_form(curve: Curve) -> None:
 def test_unbounded_scale_goes_there_and_back(share: np.ndarray) -> None:
     for curve in CURVES.values():
         assert natural(curve, unbounded(curve, inside(curve, share))) == pytest.approx(inside(curve, share))
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Installs a package `lab-curve` with a module of that text, and an entry point."""
+
+    def installed(text: str, point: str) -> None:
+        (tmp_path / "lab_curve.py").write_text(text)
+        info = tmp_path / "lab_curve-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lab-curve\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[hermes_lab.curves]\n{point}\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "lab_curve", raising=False)
+
+    return installed
+
+
+OWN = """from hermes_lab.analysis.curves.exponential import Exponential
+class Own(Exponential):
+    name = "own"
+"""
+
+
+def test_a_package_brings_a_curve_by_entry_point(install: Callable[[str, str], None]) -> None:
+    install(OWN, "own = lab_curve:Own")
+    assert "own" in curve_names()
+    assert find_curve("own").value(np.array([0.2, 0.8, 0.1]), N) == pytest.approx(
+        find_curve("exponential").value(np.array([0.2, 0.8, 0.1]), N)
+    )
+    among = choose_form(np.tile(np.arange(8.0), 6), np.tile([0, 1] * 4, 6), np.repeat(np.arange(6), 8))
+    assert "own" in {form.name for form in among.forms}
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "said"),
+    [
+        ("1 / 0", "own = lab_curve:Own", "cannot be loaded: ZeroDivisionError: division by zero"),
+        (OWN, "own = lab_curve:Mine", "cannot be loaded: AttributeError: "),
+        ("Own = dict", "own = lab_curve:Own", "does not implement hermes_lab.Curve"),
+        (OWN, "other = lab_curve:Own", "calls itself 'own'; give both the same name"),
+    ],
+)
+def test_a_curve_that_cannot_be_used_is_told_with_its_package(
+    text: str, point: str, said: str, install: Callable[[str, str], None]
+) -> None:
+    install(text, point)
+    name, _, value = point.partition(" = ")
+    with pytest.raises(ConfigError, match=re.escape(f"curve: {name} ({value}) of lab-curve {said}")):
+        find_curve(name)

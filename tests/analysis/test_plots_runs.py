@@ -76,7 +76,7 @@ def test_held_out_tasks_have_a_picture_of_their_own(tmp_path: Path) -> None:
 def test_an_identified_curve_tells_when_it_reaches_the_level(ax: Axes, simulate_run: SimulateRun) -> None:
     frame = simulate_run({"on": (0.3, 0.95, 0.1), "off": (0.4, 0.4, 0.1)}, replicates=25)
     fits = fit_series(frame, draws=80)
-    plot_learning_curve(ax, frame, fits, level=0.8)
+    plot_learning_curve(ax, frame, fits, threshold=0.8)
     when = fits["skills on"].threshold(0.8)
     (bar,) = [c for c in ax.collections if isinstance(c, LineCollection) and c.get_linewidths()[0] > 3]
     np.testing.assert_allclose(bar.get_segments()[0][:, 0], when.interval)
@@ -88,7 +88,7 @@ def test_a_level_that_is_not_reached_has_no_mark(ax: Axes, simulate_run: Simulat
     frame = simulate_run({"on": (0.2, 0.7, 0.1)}, replicates=25)
     fits = fit_series(frame, Exponential(), draws=80)
     assert fits["skills on"].identified
-    plot_learning_curve(ax, frame, fits, level=0.95)
+    plot_learning_curve(ax, frame, fits, threshold=0.95)
     assert "95 % not reached" in said(ax)
     assert not [line for line in ax.lines if line.get_marker() == "d"]
     assert [line for line in ax.lines if line.get_marker() == ">"]

@@ -96,7 +96,7 @@ def test_the_platform_takes_a_message_once_and_sends_the_reply(folder: Path) -> 
 
 def test_the_curve_has_the_gradient_area_and_inverse_that_it_says() -> None:
     module: dict[str, Any] = {}
-    exec(example("howto/curve.md", "analysis/curves/halving.py").text, module)
+    exec(example("howto/curve.md", "halving.py").text, module)
     curve, shape, n_N = module["Halving"](), np.array([7.0]), np.array([0.0, 3.0, 20.0])
     left = curve.left(shape, n_N)
     assert left == pytest.approx(0.5 ** (n_N / 7))

@@ -18,6 +18,8 @@ from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 from nbclient import NotebookClient
 
 import hermes_lab as lab
+from hermes_lab.analysis.curves import CURVES
+from hermes_lab.analysis.fitting.forms import choose_series
 from hermes_lab.runners import api
 
 LEARNER: dict[str, Any] = {
@@ -207,8 +209,10 @@ def test_frames_that_mix_phases_or_lack_columns_are_refused(
 
 
 def test_what_cannot_be_fitted_is_refused(experiment: api.Run) -> None:
-    with pytest.raises(lab.ConfigError, match=r"no curve 'cubic'; there are: .*exponential"):
+    with pytest.raises(lab.ConfigError, match=r"no curve 'cubic'; choose from .*exponential"):
         lab.fit(experiment, curve="cubic")
+    with pytest.raises(lab.ConfigError, match=r"curve: give a name, or an object that implements Curve, not a float"):
+        lab.fit(experiment, curve=0.5)  # type: ignore[arg-type]
     with pytest.raises(lab.ConfigError, match="no episode is scored"):
         lab.fit(lab.load(experiment).assign(success=pd.NA))
 
@@ -220,7 +224,7 @@ def test_plot_draws_into_given_axes_or_its_own(experiment: api.Run) -> None:
     import matplotlib.pyplot as plt
 
     episodes = lab.load(experiment)
-    own = lab.plot(episodes, lab.fit(episodes, draws=20), level=0.8)
+    own = lab.plot(episodes, lab.fit(episodes, draws=20), threshold=0.8)
     assert own.get_ylabel() == "solved at the first submission"
     _, ax = plt.subplots()
     assert lab.plot(lab.load(experiment, phase="heldout"), ax=ax) is ax
@@ -263,7 +267,7 @@ def test_a_run_that_is_given_twice_is_refused(experiment: api.Run) -> None:
         (lambda run: lab.fit(run, by="nope"), "by: give one of series, domain, family"),
         (lambda run: lab.fit(run, draws=-1), "draws: give a number of at least 0"),
         (lambda run: lab.fit(None), "give a run, or a frame from `load`, not a NoneType"),
-        (lambda run: lab.plot(run, level=80), "level: give a success rate between 0 and 1"),
+        (lambda run: lab.plot(run, threshold=80), "threshold: give a success rate between 0 and 1"),
         (lambda run: lab.plot(lab.load(run)[:0]), "there is no episode to plot"),
         (lambda run: lab.compare(run, arms=("on", "on")), "arms: 'on' is given twice"),
         (lambda run: lab.compare(lab.load(run)), "give run folders, not a DataFrame"),
@@ -282,6 +286,14 @@ def test_several_suites_are_no_learning_curve(experiment: api.Run) -> None:
     mixed = pd.concat([episodes, episodes.assign(suite="other")])
     with pytest.raises(lab.ConfigError, match="episodes of several suites, ledger, other"):
         lab.fit(mixed)
+
+
+def test_a_curve_can_be_an_object_or_the_best_one(experiment: api.Run) -> None:
+    constant = CURVES["constant"]
+    assert {fit.curve for fit in lab.fit(experiment, curve=constant, draws=0).values()} == {constant}
+    episodes = lab.load(experiment)
+    for name, forms in choose_series(episodes).items():
+        assert lab.fit(episodes, curve="best", draws=0)[name].curve.name == forms.chosen.name
 
 
 def test_a_fit_shows_what_was_found(experiment: api.Run) -> None:

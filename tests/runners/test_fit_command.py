@@ -155,7 +155,7 @@ def test_a_plot_that_cannot_be_written_is_refused_before_the_fit(run: Path, tmp_
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--curve", "spline"), "no such curve; choose from apex, changepoint"),
+        (("--curve", "spline"), "curve: no curve 'spline'; choose from apex, changepoint"),
         (("--phase", "heldout"), "no held-out episode is scored; set learning.heldout.tasks"),
         (("--pool", "--curve", "best"), "all groups share one form; choose it with --curve"),
         (("--pool", "--by", "family"), "partial pooling needs at least 3 groups"),
