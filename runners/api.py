@@ -222,27 +222,16 @@ def plot(
 
 
 def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] = ()) -> "ComparisonResult":
-    """Compares two runs, or two arms of one run (default: off and on), paired by task.
+    """Compares two runs, or arms of one run (default: off and on), paired by task.
 
-    `arms`: the two arms in one run, or the arm to use in both runs. `print()` the result, or use its `comparison`.
-    Raises `ConfigError` if there is nothing to compare.
+    `arms`: the arms of one run, each compared with the first, or the arm to use in both runs. `print()` the result, or
+    use its `comparison`; `others` has those of a third arm and more. Raises `ConfigError` if there is nothing to
+    compare.
     """
-    from hermes_lab.analysis.comparison.compare import compare_arms, compare_runs
-    from hermes_lab.analysis.comparison.verdict import result_of, verdict
+    from hermes_lab.analysis.comparison.verdict import compare
 
     first, *second = _folders([before, *([] if after is None else [after])])
-    if isinstance(arms, str) or len(arms) not in ((0, 1) if second else (0, 2)):
-        raise ConfigError(f"arms: give {'one arm of two runs' if second else 'two arms of one run'}, not {arms!r}")
-    if arms and len(set(arms)) < len(arms):
-        raise ConfigError(f"arms: {arms[0]!r} is given twice")
-    if second and arms:
-        return result_of(compare_runs(first, second[0], arms[0]), "runs")
-    if arms:
-        return result_of(compare_arms(first, *arms), "arms")
-    found = verdict(first, *second)
-    if found.comparison is None:
-        raise ConfigError(found.sentence)
-    return found
+    return compare(first, *second[:1], arms=arms)
 
 
 def report(*runs: AnyRun, out: str | Path | None = None, trajectories: int | None = None) -> Path:

@@ -1,12 +1,13 @@
 """The verdict: which question the data can answer, and the answer in one sentence."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from hermes_lab.analysis.comparison.compare import compare_arms, compare_frames, compare_runs
+from hermes_lab.analysis.comparison.compare import compare_arms, compare_frames, compare_runs, compare_to_first
 from hermes_lab.analysis.comparison.oracle_gap import gap_closed
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
 from hermes_lab.analysis.comparison.registered import progress_in, registered
@@ -30,7 +31,8 @@ class ComparisonResult:
     """The answer in a sentence, with its numbers; None if nothing could be compared.
 
     `question` is `skills`, `weights`, `skills and weights`, `arms`, `runs` or "". `causes` attributes the difference;
-    `detail` has supporting results and notes on missing data, a line each.
+    `detail` has supporting results and notes on missing data, a line each. `others` are the results of further arms
+    against the same first one.
     """
 
     question: str
@@ -42,18 +44,45 @@ class ComparisonResult:
     causes: tuple[str, ...] = ()
     detail: tuple[str, ...] = ()
     comparison: Comparison | None = None
+    others: "tuple[ComparisonResult, ...]" = ()
 
     def __str__(self) -> str:
-        """The sentence, the comparison's lines and the causes, as `hermes-lab compare` prints them."""
+        """The sentence, the comparison's lines and the causes, as `hermes-lab compare` prints them; then the others."""
         lines = self.comparison.lines() if self.comparison else []
-        return "\n".join([self.sentence, *lines, *(f"  {cause}" for cause in self.causes)])
+        return "\n".join([self.sentence, *lines, *(f"  {cause}" for cause in self.causes), *map(str, self.others)])
 
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """For JSON, without `comparison` and `others`."""
         names = ("question", "sentence", "difference", "interval", "p_value", "shown", "causes", "detail")
         return {name: getattr(self, name) for name in names}
+
+
+def compare(before: Path, after: Path | None = None, arms: Sequence[str] = ()) -> ComparisonResult:
+    """Compares two runs, or the arms of one run, each with the first.
+
+    In two runs `arms` names the arm to compare; without it all are compared together. Without `arms`, one run is
+    compared as in `verdict`. Raises `ConfigError` for other `arms`, and if there is nothing to compare.
+    """
+    if arms:
+        _check_arms(arms, of_two_runs=after is not None)
+        if after:
+            return result_of(compare_runs(before, after, arms[0]), "runs")
+        first, *others = (result_of(each, "arms") for each in compare_to_first(before, arms))
+        return replace(first, others=tuple(others))
+    found = verdict(before, after) if after else verdict(before)
+    if found.comparison is None:
+        raise ConfigError(found.sentence)
+    return found
+
+
+def _check_arms(arms: Sequence[str], *, of_two_runs: bool) -> None:
+    several = not isinstance(arms, str) and all(arms) and len(set(arms)) == len(arms)
+    if not several or (len(arms) != 1 if of_two_runs else len(arms) < 2):
+        wanted = "one arm of two runs" if of_two_runs else "at least two different arms of one run"
+        example = "on" if of_two_runs else "placebo and on"
+        raise ConfigError(f"arms: give {wanted}, such as {example}, not {arms!r}")
 
 
 def verdict(*runs: Path) -> ComparisonResult:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.summary import say_warnings_of
@@ -55,23 +54,15 @@ def compare(
     json: options.Json = False,
 ) -> int:
     """`hermes-lab compare`."""
-    from hermes_lab.analysis.comparison.compare import compare_runs, compare_to_first
-    from hermes_lab.analysis.comparison.verdict import result_of, verdict
+    from hermes_lab.analysis.comparison.verdict import compare
 
     if plot:
         from hermes_lab.analysis.plots.style import check_suffix
 
         check_suffix(plot)
-    if arms and after:
-        if "," in arms:
-            raise ConfigError(f"--arms: with two runs, give one arm, such as on, not {arms!r}")
-        found = [result_of(compare_runs(before, after, arms), "runs")]
-    elif arms:
-        found = [result_of(report, "arms") for report in compare_to_first(before, _several(arms))]
-    else:
-        found = [verdict(before, after) if after else verdict(before)]
-        if found[0].comparison is None:
-            raise ConfigError(found[0].sentence)
+    chosen = [name.strip() for name in arms.split(",")] if arms else []
+    result = compare(before, after, chosen)
+    found = [result, *result.others]
     if plot:
         from hermes_lab.analysis.plots import save, verdict_figure
 
@@ -80,10 +71,8 @@ def compare(
         reports = [each.comparison.to_dict() | {"verdict": each.to_dict()} for each in found if each.comparison]
         output.print_json(reports[0] if len(reports) == 1 else {"reports": reports})
         return _exit_code(found) if fail_if else 0
-    for each in found:
-        typer.echo(str(each))
-    chosen = [arms] if arms and after else _several(arms) if arms else ()
-    say_warnings_of(*filter(None, (before, after)), told="\n".join(map(str, found)), arms=chosen)
+    typer.echo(str(result))
+    say_warnings_of(*filter(None, (before, after)), told=str(result), arms=chosen)
     if plot:
         typer.echo(f"plot: {plot}")
     return _exit_code(found) if fail_if else 0
@@ -94,10 +83,3 @@ def _exit_code(found: "Sequence[ComparisonResult]") -> int:
     if any(each.shown and each.difference is not None and each.difference < 0 for each in found):
         return 1
     return 3 if any(each.difference is None for each in found) else 0
-
-
-def _several(arms: str) -> list[str]:
-    names = [name.strip() for name in arms.split(",")]
-    if len(names) < 2 or not all(names) or len(set(names)) < len(names):
-        raise ConfigError(f"--arms: give at least two different arms, such as placebo,on, not {arms!r}")
-    return names

@@ -245,6 +245,17 @@ def test_compare_prints_what_the_command_prints(experiment: api.Run) -> None:
     assert found.sentence == str(found).splitlines()[0]
 
 
+def test_further_arms_are_compared_with_the_first(tmp_path: Path) -> None:
+    arms = ("off", "on", "frozen")
+    run = lab.experiment(SMALL, {"learning": {"arms": list(arms)}}, out=tmp_path / "run", progress=False)
+    found = lab.compare(run, arms=arms)
+    assert [(each.comparison.before, each.comparison.after) for each in (found, *found.others) if each.comparison] == [
+        ("off", "on"),
+        ("off", "frozen"),
+    ]
+    assert str(found) == command("compare", run.folder, "--arms", ",".join(arms)).stdout.rstrip("\n")
+
+
 def test_compare_of_two_runs(experiment: api.Run, tmp_path: Path) -> None:
     other = shutil.copytree(experiment.folder, tmp_path / "other")
     assert lab.compare(experiment, other, arms=("on",)).difference == 0
@@ -269,7 +280,7 @@ def test_a_run_that_is_given_twice_is_refused(experiment: api.Run) -> None:
         (lambda run: lab.fit(None), "give a run, or a frame from `load`, not a NoneType"),
         (lambda run: lab.plot(run, threshold=80), "threshold: give a success rate between 0 and 1"),
         (lambda run: lab.plot(lab.load(run)[:0]), "there is no episode to plot"),
-        (lambda run: lab.compare(run, arms=("on", "on")), "arms: 'on' is given twice"),
+        (lambda run: lab.compare(run, arms=("on", "on")), "two different arms of one run"),
         (lambda run: lab.compare(lab.load(run)), "give run folders, not a DataFrame"),
         (lambda run: lab.report(), "give a run folder"),
         (lambda run: lab.report(run, out=run.folder), "is a folder; give a file"),
@@ -302,7 +313,7 @@ def test_a_fit_shows_what_was_found(experiment: api.Run) -> None:
 
 @pytest.mark.parametrize(
     ("runs", "arms", "says"),
-    [(1, ("on",), "two arms of one run"), (1, "on", "two arms"), (2, ("off", "on"), "one arm of two runs")],
+    [(1, ("on",), "two different arms"), (1, "on", "two different arms"), (2, ("off", "on"), "one arm of two runs")],
 )
 def test_arms_that_do_not_fit_are_refused(runs: int, arms: Any, says: str, experiment: api.Run, tmp_path: Path) -> None:
     with pytest.raises(lab.ConfigError, match=says):

@@ -327,6 +327,6 @@ def test_any_two_arms_are_compared(one_rule: Path) -> None:
     same = lab("compare", one_rule, one_rule, "--arms", "on")
     assert same.stdout.startswith(f"{one_rule}, on vs {one_rule}, on: no difference shown: +0 points")
     both = lab("compare", one_rule, one_rule, "--arms", "off,on")
-    assert (both.returncode, "with two runs, give one arm" in both.stderr) == (2, True)
+    assert (both.returncode, "arms: give one arm of two runs" in both.stderr) == (2, True)
     wrong = lab("compare", one_rule, "--arms", "placebo")
-    assert (wrong.returncode, "--arms: give at least two" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "arms: give at least two" in wrong.stderr) == (2, True)
