@@ -6,7 +6,8 @@ from pathlib import Path
 
 import anyio
 
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.harness.installed import find_installed
 from hermes_lab.knowledge import Knowledge

@@ -7,7 +7,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.mcp.servers import open_servers
 from hermes_lab.mcp.snapshot import tools_digest

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from hermes_lab.config.schema import RunConfig, decisive
+from hermes_lab.config.digest import result_fields
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.prompts_version import PROMPTS
 from hermes_lab.types import ProgramUse, ServedTools
@@ -90,8 +91,8 @@ def config_differences(a: RunManifest, b: RunManifest) -> Iterator[tuple[str, An
     A field added since a run was made counts with its default.
     """
     was, now = _whole(a.config), _whole(b.config)
-    for name, x, y in _differences(decisive(was), decisive(now)):
-        # A field with its default may be left out of what is decisive.
+    for name, x, y in _differences(result_fields(was), result_fields(now)):
+        # A field with its default may be left out of the fields that affect results.
         x, y = (_at(whole, name, value) for whole, value in ((was, x), (now, y)))
         yield from _differences({name: x}, {name: y})
 

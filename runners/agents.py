@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import anyio
 
 from hermes_lab.agent.review import REVIEW_REQUEST
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ToolError
 from hermes_lab.harness.installed import Installed, find_installed, installed_by_make

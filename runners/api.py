@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from hermes_lab.config.schema import RunConfig
 from hermes_lab.config import sources as config_sources
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.engine.execute import Listener, RunResult

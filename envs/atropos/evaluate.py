@@ -6,7 +6,8 @@ from typing import Any
 import anyio
 
 from hermes_lab.analysis.stats.intervals import Rate
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.atropos.config import EnvConfig
 from hermes_lab.envs.rollouts import Rollouts
 from hermes_lab.errors import ConfigError

@@ -15,7 +15,8 @@ import anyio.to_thread
 import msgspec
 
 from hermes_lab.agent.delegate import Delegation
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.harness.metrics import episode_metrics
 from hermes_lab.manifest import RunManifest, versions
 from hermes_lab.mcp.snapshot import tools_digest

@@ -16,9 +16,10 @@ import anyio
 from anyio.from_thread import start_blocking_portal
 
 from hermes_lab.activity import Activities
+from hermes_lab.config.digest import config_digest
 from hermes_lab.config.mcp import McpConfig
 from hermes_lab.config.sandboxes import SandboxConfig
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError, McpError
 from hermes_lab.harness.check import check_agent
 from hermes_lab.harness.installed import Installed, find_installed

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 
 from hermes_lab.analysis.stats.rates import over_of
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import episode_files, write_json
 from hermes_lab.registration import FILE, Primary, RegisteredPlan, content_digest, missing_plan, read_plan

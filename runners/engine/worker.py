@@ -14,7 +14,8 @@ import anyio.to_thread
 import msgspec
 
 from hermes_lab.activity import Activities
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import HermesLabError, McpError
 from hermes_lab.harness.installed import Installed
 from hermes_lab.harness.state import States

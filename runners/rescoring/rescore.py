@@ -11,7 +11,7 @@ import anyio
 import msgspec
 
 from hermes_lab.analysis.data.runs import open_runs
-from hermes_lab.config.schema import config_digest
+from hermes_lab.config.digest import config_digest
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RescoredRun, read_manifest
 from hermes_lab.models.weights import Say

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from hermes_lab import tasks as packaged
-from hermes_lab.config.schema import RunConfig, decisive
+from hermes_lab.config.digest import result_fields
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_key
@@ -121,7 +122,7 @@ def _key(lane: str, task: str) -> Key:
 
 def _digest(config: RunConfig, suite: Suite, tasks: Iterable[Task]) -> str:
     """sha256 of what decides a verdict: the answer keys, the verifier's source, and the judge."""
-    judge = decisive(config.model_dump(mode="json")).get("judge")
+    judge = result_fields(config.model_dump(mode="json")).get("judge")
     parts = [tasks_digest([Lane("", "frozen", Library(), 1, [list(tasks)])]), *map(_file_digest, _sources(suite))]
     return hashlib.sha256(msgspec.json.encode([parts, judge])).hexdigest()
 

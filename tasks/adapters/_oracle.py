@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import Policy, ScriptedModel, TaskAwarePolicy
 from hermes_lab.protocols import Sandbox, Suite

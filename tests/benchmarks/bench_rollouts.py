@@ -38,7 +38,8 @@ async def harness(url: str, tasks: int, at_once: int, backend: str, skills: int 
     """The same task by the batch runner: agent, tools, sandbox, verifier, durable log; with so many skills in the
     library, and the tools for skills and memory, if any; in so many worker processes, if any, which are warm before
     the tasks begin. Returns the seconds that the tasks took."""
-    from hermes_lab.config.schema import RunConfig, config_digest
+    from hermes_lab.config.digest import config_digest
+    from hermes_lab.config.schema import RunConfig
     from hermes_lab.models import open_model
     from hermes_lab.rollout import RolloutContext
     from hermes_lab.runners.engine.batch import run_lanes

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from hermes_lab.config.schema import config_digest
+from hermes_lab.config.digest import config_digest
 from hermes_lab.envs.gym import HermesLabEnv
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.hermes_format import render_calls

@@ -8,7 +8,8 @@ from fakes.openai_server import FakeOpenAIServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_lab.config.schema import EnvironmentConfig, RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import EnvironmentConfig, RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.envs.atropos.config import load_env_config
 from hermes_lab.envs.groups import build_groups, read_groups, write_groups

@@ -30,7 +30,8 @@ from lab_process import (
     write_tasks,
 )
 
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import VerifierError
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import Suite, Workspace

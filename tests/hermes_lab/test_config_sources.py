@@ -452,7 +452,9 @@ def loaded(source: Any) -> RunConfig | str:
     try:
         return load_config([source])
     except ConfigError as error:
-        return re.sub(r"^(?:override .*?|\S+:\d+): (?=(?:model|suite|auxiliary|run)[.:])", "", str(error), flags=re.DOTALL)
+        return re.sub(
+            r"^(?:override .*?|\S+:\d+): (?=(?:model|suite|auxiliary|run)[.:])", "", str(error), flags=re.DOTALL
+        )
 
 
 @hypothesis.given(FIELDS)

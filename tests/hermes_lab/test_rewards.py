@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from hermes_lab.config.schema import RewardConfig, RunConfig, config_digest, decisive
+from hermes_lab.config.digest import config_digest, result_fields
+from hermes_lab.config.schema import RewardConfig, RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, config_differences
@@ -154,7 +155,7 @@ def test_what_is_earned_without_solving_anything_is_doubted() -> None:
 
 
 def test_the_usual_reward_leaves_digests_as_they_were_before_there_was_a_choice() -> None:
-    before = decisive(RunConfig().model_dump(mode="json", exclude={"reward"}))
+    before = result_fields(RunConfig().model_dump(mode="json", exclude={"reward"}))
     assert config_digest(RunConfig()) == hashlib.sha256(json.dumps(before, sort_keys=True).encode()).hexdigest()
     spelt = load_config(["reward.score=1.0", "reward.tool_calls=0"])
     assert config_digest(spelt) == config_digest(RunConfig())

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from fakes.command import lab
 
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.records import read_episodes
 from hermes_lab.runners import tracking

@@ -8,7 +8,8 @@ import pytest
 from aiohttp import web
 from fakes.openai_server import FakeOpenAIServer, Reply
 
-from hermes_lab.config.schema import ModelConfig, RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import ModelConfig, RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models import endpoint

@@ -10,9 +10,10 @@ import anyio
 import pytest
 from backend_fixture import Backend
 
+from hermes_lab.config.digest import config_digest
 from hermes_lab.config.home_file import load_home_config
 from hermes_lab.config.sandboxes import SandboxConfig
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.sandbox import open_sandbox

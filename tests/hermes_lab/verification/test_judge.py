@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hermes_lab.config.schema import JudgeConfig, ModelConfig, PriceConfig, RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import JudgeConfig, ModelConfig, PriceConfig, RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.types import Generation, Judgement, Message, ModelIdentity, Task, Usage

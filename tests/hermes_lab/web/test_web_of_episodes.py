@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from hermes_lab.config.schema import RunConfig, WebConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig, WebConfig
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode

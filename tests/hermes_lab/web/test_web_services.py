@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, cast
 import pytest
 from aiohttp import web as http
 
+from hermes_lab.config.digest import config_digest
 from hermes_lab.config.sandboxes import SandboxConfig
-from hermes_lab.config.schema import RunConfig, WebConfig, config_digest
+from hermes_lab.config.schema import RunConfig, WebConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tools.registry import ToolContext

@@ -2,7 +2,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.scripted import ScriptedModel, TaskAwarePolicy
 from hermes_lab.protocols import Sandbox

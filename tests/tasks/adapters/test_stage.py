@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from typer.testing import CliRunner
 
-from hermes_lab.config.schema import RunConfig, config_digest
+from hermes_lab.config.digest import config_digest
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.stepwise import SteppedRollout
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
