@@ -155,8 +155,8 @@ def fit(
 ) -> "dict[str, Fit]":
     """Fits a learning curve to each series (arm and weights) of a frame from `load`, or of a run.
 
-    `curve` is a name, a `Curve` of your own, or `best`: the form with the most support, or the exponential if no form is
-    identified. Returns the fits by name; `print()` one to see what was found. Raises `ConfigError` for a frame that
+    `curve` is a name, a `Curve` of your own, or `best`: the form with the most support, or the exponential if no form
+    is identified. Returns the fits by name; `print()` one to see what was found. Raises `ConfigError` for a frame that
     mixes learning and held-out episodes or, without `by`, several suites; for an unknown curve; and if no episode is
     scored.
     """
@@ -196,8 +196,8 @@ def plot(
 
     Points are means with 95 % intervals. `fits` are those of `fit`; a curve is drawn only if it is identified.
     `threshold`, such as 0.8, also marks when a curve reaches that success rate. Without `ax`, a new pyplot figure is
-    made, which a notebook shows. `out` also writes it to a PNG, SVG or PDF file. Raises `ConfigError` for a frame that mixes learning
-    and held-out episodes, for fits of other episodes, and for another kind of file.
+    made, which a notebook shows. `out` also writes it to a PNG, SVG or PDF file. Raises `ConfigError` for a frame that
+    mixes learning and held-out episodes, for fits of other episodes, and for another kind of file.
     """
     from hermes_lab.analysis.fitting.fit import refuse_other_fits
     from hermes_lab.analysis.plots.learning import plot_learning_curve

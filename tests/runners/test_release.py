@@ -74,7 +74,7 @@ def digests(folder: Path) -> dict[str, str]:
 def test_two_builds_are_the_same_byte_for_byte(builds: list[Path]) -> None:
     first, second = map(digests, builds)
     assert first == second
-    version = PROJECT["project"]["version"]
+    version = hermes_lab.__version__
     assert first.keys() == {f"hermes_lab-{version}.tar.gz", f"hermes_lab-{version}-py3-none-any.whl"}
 
 
@@ -85,7 +85,7 @@ def test_the_wheel_has_every_module_once_and_nothing_else_at_its_top(builds: lis
     assert len(names) == len(set(names))
     assert {name.split("/")[0] for name in names} == {
         "hermes_lab",
-        f"hermes_lab-{PROJECT['project']['version']}.dist-info",
+        f"hermes_lab-{hermes_lab.__version__}.dist-info",
     }
     modules = {path.relative_to(ROOT) for path in ROOT.glob("hermes_lab/**/*.py")}
     linked = (
@@ -200,10 +200,12 @@ def test_a_distribution_is_that_of_the_commit(tmp_path: Path) -> None:
 
 
 def test_the_version_is_one() -> None:
-    assert hermes_lab.__version__ == PROJECT["project"]["version"] == metadata.version("hermes-lab")
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert PROJECT["tool"]["hatch"]["version"]["path"] == "hermes_lab/__init__.py"
+    assert hermes_lab.__version__ == metadata.version("hermes-lab")
 
 
 def test_the_changelog_has_the_version_and_what_comes_next() -> None:
     text = (ROOT / "CHANGELOG.md").read_text()
     assert "## [Unreleased]" in text
-    assert f"## [{PROJECT['project']['version']}]" in text
+    assert f"## [{hermes_lab.__version__}]" in text
