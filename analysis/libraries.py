@@ -151,7 +151,7 @@ def uses_in(run: Path, library: Library, lane: str = "") -> list[Use]:
 def _of_folder(text: str, folder: Path, *, own: bool = False) -> LibraryRef:
     """The library in `folder`. `own`: treat the folder as a store even without a history."""
     if is_run(folder):
-        return _of_lane(text, folder, _exactly_one(lanes(folder), f"{text}: holds several lanes", f"{text}:"))
+        return _of_lane(text, folder, _exactly_one(lanes(folder), f"{text}: contains several lanes", f"{text}:"))
     if run := run_of(folder):
         return _of_run(text, run, folder)
     if own or (folder / ".hermes").is_dir():

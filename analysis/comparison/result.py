@@ -76,7 +76,7 @@ class MetricComparison:
         return f"{self.rates()}, {verdict}, {said}{left_out}"
 
     def at_any_look(self) -> str:
-        """What stands after a p that is valid at any look."""
+        """What follows a p that is valid at any look."""
         return " at any look" if self.looked else ""
 
     def rates(self) -> str:

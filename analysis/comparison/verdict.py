@@ -92,7 +92,7 @@ def verdict(*runs: Path) -> ComparisonResult:
     its plan was changed.
     """
     for run in runs:
-        read_plan(run)  # an error in a plan is no finding
+        read_plan(run)  # an error in a plan is not a finding
     frames = [load_episodes(run, columns=COLUMNS) for run in runs]
     for run, frame in zip(runs, frames, strict=True):
         if frame.empty:

@@ -40,7 +40,7 @@ def tested(p_value: float, adjusted: float, family: str) -> str:
 
 
 def shown(p_value: float, adjusted: float) -> str:
-    """What stands before a difference: nothing if it is shown, `no difference shown: ` if not, and another phrase if
+    """What precedes a difference: nothing if it is shown, `no difference shown: ` if not, and another phrase if
     only the adjustment makes it so. The interval is not adjusted, and excludes zero exactly if `p_value` < 0.05."""
     if adjusted < LEVEL:
         return ""

@@ -29,7 +29,8 @@ PANELS = {
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The steps of a `metrics.jsonl`, without a torn last line. Raises `ConfigError` for a line that is no object."""
+    """The steps of a `metrics.jsonl`, without a torn last line. Raises `ConfigError` for other lines that are not
+    objects."""
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; give the metrics.jsonl of a training run")
     lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]

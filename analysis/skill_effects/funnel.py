@@ -30,7 +30,7 @@ class Seen(EpisodeKey, frozen=True, kw_only=True):
 
 
 def read_seen(run: Path) -> list[Seen]:
-    """The last record of each episode of a run. Raises `ConfigError` for a line that is no episode."""
+    """The last record of each episode of a run. Raises `ConfigError` for a line that is not an episode."""
     last: dict[str, Seen] = {}
     for seen in read_attempts(run, Seen):
         last[seen.key] = seen

@@ -123,7 +123,7 @@ class Treatment(NamedTuple):
         )
 
     def lesson(self, config: Config) -> str:
-        """Why a learning arm never learned; "" if it wrote anything, or is no learning arm."""
+        """Why a learning arm never learned; "" if it wrote anything, or is not a learning arm."""
         if self.arm not in LEARNING or self.learned or self.worked == 0:
             return ""
         reviewed = f"{self.reviewed:,} of {_counted(self.worked, 'episode')} {'was' if self.worked == 1 else 'were'}"

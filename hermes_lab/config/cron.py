@@ -16,7 +16,7 @@ class CronJobConfig(Section):
     """One scheduled job (docs/cron.md)."""
 
     name: str
-    """Its name, which no other job has."""
+    """The job's unique name."""
     schedule: str
     """When it runs: five cron fields such as `0 9 * * mon-fri`; `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`;
     `every 2h` (s, m, h, d); or one time such as `2027-03-28 09:00`."""
@@ -41,10 +41,10 @@ class CronJobConfig(Section):
     """Files to deliver with the result, as paths or patterns such as `runs/night-{date}/*.png`; those that the run has
     not written are left out."""
     repeat: Annotated[int, Field(ge=1)] | None = None
-    """How often it runs in all; null: for ever."""
+    """Total number of runs; null: no limit."""
     missed: Literal["skip", "once"] = "skip"
-    """What happens to slots that passed while nothing ran jobs. `skip`: they are recorded as missed. `once`: the job
-    runs once for all of them."""
+    """What happens to slots that passed while no scheduler was running. `skip`: they are recorded as missed. `once`:
+    the job runs once for all of them."""
     retry: Annotated[int, Field(ge=0)] = 0
     """How often a run is repeated that was interrupted, such as by a crash."""
     max_seconds: Annotated[float, Field(gt=0), Unit("seconds")] = 3600.0

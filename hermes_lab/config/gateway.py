@@ -14,12 +14,12 @@ class PlatformConfig(Section):
     """What every platform has."""
 
     allow: tuple[str, ...] = ()
-    """The platform's own ids of those who may write to the agent. Everyone else is refused, or may ask to be paired
+    """The users who may write to the agent, by their ids on the platform. Others are refused, or can request pairing
     (`gateway.pairing`)."""
 
 
 class HttpConfig(Section):
-    """HTTP: an endpoint that speaks OpenAI's chat completions, and webhooks. Who has the key may write."""
+    """HTTP: an endpoint that speaks OpenAI's chat completions, and webhooks. Whoever has the key may write."""
 
     host: str = "127.0.0.1"
     """The address to listen at."""
@@ -88,12 +88,11 @@ class EmailConfig(PlatformConfig):
     security: Literal["tls", "starttls", "none"] = "tls"
     """How connections are encrypted. `none` is only for servers on this machine."""
     authenticated: Literal["dmarc", "any"] = "dmarc"
-    """Which mails count as their sender's. `dmarc`: those that the receiving server marks `dmarc=pass` in
-    `Authentication-Results`; it must write that header into every mail. `any`: all, though anybody can write any sender
-    into a mail."""
+    """Which emails are accepted as authentic. `dmarc`: those that the receiving server marks `dmarc=pass` in
+    `Authentication-Results`; it must add that header to every email. `any`: all; the sender can be forged."""
     authority: str = ""
-    """The name that the receiving server writes in `Authentication-Results`, or the domain of such names; others are
-    not believed, and only the topmost such header of a mail is. Empty: the domain of `imap_host`."""
+    """The receiving server's name in `Authentication-Results`, or the domain of its names. Headers of other servers are
+    ignored, and only the topmost one of an email counts. Empty: the domain of `imap_host`."""
 
     @field_validator("allow")
     @classmethod
@@ -129,13 +128,13 @@ class GatewayConfig(Section):
     platforms: tuple[str, ...] = ()
     """The platforms to connect to, such as `telegram` and `http`."""
     home: str = ""
-    """The chat that messages go to which belong to no other, as in `telegram:dm:123`."""
+    """The chat for messages that belong to no other chat, such as `telegram:dm:123`."""
     pairing: bool = True
     """Whether a stranger who writes to the agent directly gets a code, which you approve with `hermes-lab gateway pair
-    CODE`. Without it strangers get no answer."""
+    CODE`. `false`: strangers get no answer."""
     groups: Literal["addressed", "all"] = "addressed"
-    """Which messages in groups the agent answers. `addressed`: those that name it, or answer it. `all`: every one of
-    those who may write."""
+    """Which messages in groups the agent answers. `addressed`: those that mention it or reply to it. `all`: every
+    message of users who may write."""
     verbose: Verbosity = "off"
     """Which tool calls chats show at the start (`/verbose` changes it)."""
     concurrency: Annotated[int, Field(gt=0)] = 8
@@ -144,7 +143,7 @@ class GatewayConfig(Section):
     """Chats that are kept open while they are idle, each with its sandbox. The files that the agent makes in a chat are
     deleted when it is closed."""
     idle_minutes: Annotated[float, Field(gt=0), Unit("minutes")] = 30.0
-    """Minutes without a message after which a chat is closed; the next message goes on with its session."""
+    """Minutes without a message after which a chat is closed; the next message continues its session."""
     http: HttpConfig = HttpConfig()
     """HTTP."""
     telegram: TelegramConfig = TelegramConfig()

@@ -35,13 +35,13 @@ class UserConfig(Section):
     """The person who chats. New sessions begin with this in their prompt."""
 
     name: str = ""
-    """What the agent calls the person; empty: not told."""
+    """The person's name, given to the agent; empty: none."""
     timezone: str = ""
-    """The person's time zone, such as `Europe/Berlin`. With it the agent also knows the date at the start of a session;
-    empty: neither is told."""
+    """The person's time zone, such as `Europe/Berlin`. The agent is given the time zone and date at session
+    start; empty: neither."""
     preferences: dict[str, str] = Field(default_factory=dict)
-    """What the person prefers, such as `language: English` or `units: metric`; told to the agent as written. In
-    config.yaml, `model`, `personality` and `display` may stand here, too: they set `model.name`, `personality` and
+    """What the person prefers, such as `language: English` or `units: metric`; given to the agent as written. In
+    config.yaml, `model`, `personality` and `display` are also accepted here: they set `model.name`, `personality` and
     `display`."""
 
     @field_validator("timezone")
@@ -64,12 +64,12 @@ class DisplayConfig(Section):
     skin: Skin = "default"
     """`mono`: no colours."""
     prompt: str = "> "
-    """What stands before the line that you type."""
+    """The input prompt."""
     verbose: Verbosity = "all"
     """Which tool calls are shown at the start of a chat (`/verbose` changes it). `off`: none. `new`: a call where the
     tool differs from the one before. `all`: every call, and why it failed. `verbose`: calls and results in full."""
     background_process_notifications: NoticeLevel = "all"
-    """What you are told when a background command ends. `all`: its exit code and its last lines. `result`: its exit
+    """Notification when a background command ends. `all`: its exit code and its last lines. `result`: its exit
     code. `error`: only if it failed. `off`: nothing."""
 
 
@@ -79,8 +79,8 @@ class ChatConfig(Section):
     record: bool = True
     """Whether every turn is also written as an episode."""
     context_files: bool = True
-    """Whether new sessions read the context files of the folder to work in: `sandbox.workspace`, else that in which the
-    chat was started."""
+    """Whether new sessions read the context files of the working folder: `sandbox.workspace`, or else the folder in
+    which the chat was started."""
     consent: bool = False
     """Whether everyone who writes in these chats agrees that their turns are exported and trained on. Turns recorded
     without it are left out of exports and trainings, and counted there."""
@@ -122,7 +122,7 @@ class HomeConfig(RunConfig):
             if not _NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is not a name; use letters, digits, - and _")
             if name == NONE:
-                raise ValueError(f"`{NONE}` stands for no personality; choose another name")
+                raise ValueError(f"`{NONE}` means no personality; choose another name")
             if not text.strip():
                 raise ValueError(f"`{name}` has no text")
         return texts
@@ -130,7 +130,7 @@ class HomeConfig(RunConfig):
     @field_validator("personality")
     @classmethod
     def _is_one(cls, name: str, info: ValidationInfo) -> str:
-        if "personalities" in info.data:  # else they are wrong, which is told
+        if "personalities" in info.data:  # invalid personalities are already reported
             check_personality(name, info.data["personalities"])
         return name
 

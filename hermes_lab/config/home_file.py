@@ -30,7 +30,7 @@ _MEANT: dict[_At, _At] = {
     ("toolsets", "enabled"): ("agent", "toolsets"),
     ("toolsets", "disabled"): ("agent", "disabled_tools"),
 }
-"""Other places where a field may stand in the file, and the field."""
+"""Other places where the file may set a field, and the field."""
 OF_BATCHES = ("judge", "suite", "reward", "env", "run", "learning", "budget", "tracking")
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")

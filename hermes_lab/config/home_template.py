@@ -3,7 +3,7 @@
 TEMPLATE = """\
 # The configuration of your chats, of the gateway and of scheduled jobs. Batches (run, experiment) do not read it.
 # -c options on the command line come after it. All fields: hermes-lab config docs
-# ${NAME} in a value is replaced by that environment variable; $${ stands for the characters ${.
+# ${NAME} in a value is replaced by that environment variable; $${ means the characters ${.
 # Check: hermes-lab config check        What a chat uses: hermes-lab config show --kind home
 
 # The model, and the variable with its key. The key itself does not belong in this file.

@@ -22,7 +22,7 @@ class McpServerConfig(Section):
     """One MCP server: a program that speaks over its stdin and stdout, or an address for streamable HTTP."""
 
     command: str = ""
-    """The program, with arguments if you like: `npx -y @modelcontextprotocol/server-everything`."""
+    """The program, optionally with arguments: `npx -y @modelcontextprotocol/server-everything`."""
     args: tuple[str, ...] = ()
     """More arguments."""
     env: dict[str, str] = Field(default_factory=dict)
@@ -38,8 +38,8 @@ class McpServerConfig(Section):
     a `url`, for a program with `${NAME}` in `env`, and for npx, uvx and docker, which fetch what they run; else
     `episode`."""
     installed: tuple[InputPath, ...] = ()
-    """Folders of this machine that a server in a sandbox needs, mounted read-only at the same path. What the program
-    itself needs is found."""
+    """Folders of this machine that a server in a sandbox needs, mounted read-only at the same path. The files
+    of the program itself are found automatically."""
     tools: tuple[str, ...] | None = None
     """The server's tools to offer, by their own names; null: all."""
     startup_seconds: Annotated[float, Field(gt=0), Unit("seconds")] = 60.0

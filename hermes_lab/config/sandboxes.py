@@ -10,9 +10,9 @@ from hermes_lab.config.units import Unit
 
 BackendName = Literal["bubblewrap", "docker", "local", "ssh", "apptainer", "modal", "daytona"]
 Promise = Literal["isolation", "no_network", "verifier", "memory", "processes", "file_size", "disk", "no_orphans"]
-"""What a backend may keep: see docs/backends.md."""
+"""The guarantees that a backend can give: see docs/backends.md."""
 IMAGE = "HERMES_LAB_IMAGE"
-"""Set in the images that the Dockerfile builds, in which no sandbox is opened that does not isolate."""
+"""Set in the images that the Dockerfile builds, which refuse sandboxes without isolation."""
 
 
 class SshConfig(Section):
@@ -31,7 +31,7 @@ class SshConfig(Section):
     isolation: Literal["bubblewrap", "none"] = "bubblewrap"
     """How commands are isolated there. `none`: they run as that user, with the files and network of that machine."""
     python: str = "python3"
-    """Python 3.11 or newer on that machine, which runs the other end. Nothing is installed there."""
+    """Python 3.11 or newer on that machine, which runs the remote side. Nothing is installed there."""
 
 
 class ModalConfig(Section):
@@ -42,7 +42,7 @@ class ModalConfig(Section):
     environment: str = ""
     """The environment there; empty: that of your Modal profile."""
     max_seconds: Annotated[int, Field(ge=10, le=86400), Unit("seconds")] = 3600
-    """How long a sandbox may live. Modal ends it then, whatever runs in it."""
+    """Maximum lifetime of a sandbox. Modal then ends it with everything that runs in it."""
 
 
 class DaytonaConfig(Section):
@@ -57,7 +57,7 @@ class DaytonaConfig(Section):
     snapshot: str = ""
     """The snapshot that sandboxes are made of, with its own CPUs, memory, disk and GPU, in place of `sandbox.image`."""
     max_seconds: Annotated[int, Field(ge=60), Unit("seconds")] = 3600
-    """After which Daytona deletes a sandbox, whatever runs in it; it counts minutes, so this is rounded up."""
+    """Maximum lifetime of a sandbox, rounded up to minutes. Daytona then deletes it with everything that runs in it."""
 
 
 class SandboxConfig(Section):
@@ -67,7 +67,8 @@ class SandboxConfig(Section):
     """Where commands run, and how they are isolated (docs/backends.md). `local` does not isolate, and requires
     `allow_local`."""
     require: tuple[Promise, ...] = ()
-    """Promises without which no run starts; others that a backend does not keep are named in a warning."""
+    """Guarantees that the backend must give, or the run does not start. Missing ones that are not listed cause a
+    warning."""
     allow_local: bool = False
     """Allow `backend: local` to run the agent's commands as your user, with access to your files and network."""
     image: str = "python:3.11-slim"
@@ -75,7 +76,7 @@ class SandboxConfig(Section):
     system, with Python 3.11 or newer in it. modal and daytona: an image of a public registry, with Python 3.11 or newer
     in it."""
     volumes: tuple[str, ...] = ()
-    """Folders of this machine that every sandbox has, too: SOURCE:TARGET, or SOURCE:TARGET:ro for one that commands
+    """Folders of this machine to mount in every sandbox: SOURCE:TARGET, or SOURCE:TARGET:ro for one that commands
     cannot change. modal and daytona: SOURCE is the name of a volume there; daytona has none with :ro."""
     gpu: str = ""
     """GPUs for commands; empty: none. docker: `all`, a number, or device ids such as 0,1. apptainer: `nvidia` or
@@ -92,13 +93,13 @@ class SandboxConfig(Section):
     disk_mb: Annotated[int, Field(gt=0), Unit("MB")] = 1024
     """Maximum size of the whole workspace."""
     workspace: OutputPath = ""
-    """Chats only: a folder of this machine to work in, which stays; empty: a new folder, deleted at the end."""
+    """Chats only: the working folder, on this machine, which is kept; empty: a new folder, deleted at the end."""
     output_chars: Annotated[int, Field(gt=0), Unit("characters")] = 50_000
     """Maximum characters of a command's output shown to the model; longer output is cut in the middle."""
     ssh: SshConfig = SshConfig()
     """The machine of `backend: ssh`."""
     modal: ModalConfig = ModalConfig()
-    """The account's side of `backend: modal`."""
+    """The account of `backend: modal`."""
     daytona: DaytonaConfig = DaytonaConfig()
     """The account of `backend: daytona`."""
 

@@ -99,15 +99,15 @@ class ModelConfig(Section):
     max_retries: Annotated[int, Field(ge=0)] = 4
     """Retries after a connection failure, a 429 or a 5xx."""
     timeout: Annotated[float, Field(gt=0), Unit("seconds")] = 600.0
-    """Timeout for one reply, in seconds. For a reply that is shown while it comes, the longest pause in it."""
+    """Timeout for one reply, in seconds; for a streamed reply, the longest pause in it."""
     limit_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
     """openai only: the field in which `sampling.max_tokens` is sent. `auto`: `max_tokens`, and the other one once the
     endpoint refuses that."""
     stream: bool = False
     """Request streamed replies. Endpoints that only stream are detected automatically."""
     finish_reasons: tuple[str, ...] = ()
-    """Additional finish reasons that mean a complete reply at this endpoint; `null` stands for a missing one. Common
-    ones are built in. A reply with any other finish reason is an error, never an answer."""
+    """Additional finish reasons that mean a complete reply at this endpoint; `null` means that none is given.
+    Common ones are built in. A reply with any other finish reason is an error, never an answer."""
     overflow_pattern: str = ""
     """A regular expression that matches this endpoint's error for a prompt that is too long, if it is not
     recognised."""
@@ -169,7 +169,7 @@ class ModelConfig(Section):
 
 
 class DelegationConfig(Section):
-    """Limits of `delegate_task`, which gives work to child agents."""
+    """Limits of `delegate_task`, which runs child agents."""
 
     max_depth: Annotated[int, Field(ge=1)] = 2
     """Maximum depth of nested child agents."""
@@ -212,8 +212,9 @@ class AgentConfig(Section):
     delegation: DelegationConfig = DelegationConfig()
     """Limits of `delegate_task`."""
     program: str = ""
-    """A program that works instead of the lab's own loop, such as `hermes`, `claude` or `codex` (`hermes-lab agents
-    list`); empty: the lab's own loop. Sampling parameters that are not set are then the program's own."""
+    """A program that does the work instead of the lab's own agent loop, such as `hermes`, `claude` or `codex`
+    (`hermes-lab agents list`); empty: the lab's own loop. Sampling parameters that are not set are then the program's
+    own."""
     at: InputPath = ""
     """Where the program is installed: a virtual environment, a folder with `node_modules`, or the executable itself.
     Empty: on the PATH."""
@@ -380,8 +381,8 @@ class RewardConfig(Section):
     """Weight of each tool call. Published recipes use 0.1, which is earned without solving anything; a negative weight
     penalises calls."""
     discount: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """`recovered` only: the factor for every rejection before the work is accepted. It is below 1, so that failing
-    first on purpose never pays."""
+    """`recovered` only: the factor for every rejection before the work is accepted. Must be below 1; otherwise
+    failing first would earn as much."""
 
     @model_validator(mode="after")
     def _of_something(self) -> "RewardConfig":
@@ -597,7 +598,7 @@ class BudgetConfig(Section):
 
 
 class TrackingConfig(Section):
-    """Experiment trackers that follow a run. One that fails is reported once and never harms the run."""
+    """Experiment trackers that follow a run. A failing tracker is reported once; the run continues."""
 
     services: tuple[Literal["wandb", "mlflow"], ...] = ()
     """`wandb`: Weights & Biases, offline files in the run folder unless WANDB_MODE says otherwise. `mlflow`: MLflow,

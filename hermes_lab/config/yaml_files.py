@@ -59,7 +59,7 @@ class _Loader(yaml.SafeLoader):
         return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """A value that its tag does not allow is told with its line."""
+        """Reports a value that its tag does not allow with its line."""
         try:
             return super().construct_object(node, deep=deep)
         except ValueError as error:
@@ -92,7 +92,7 @@ _Loader.add_constructor(f"{_TAG}float", _Loader.plain_float)
 
 
 class NotYaml(ValueError):
-    """The `problem` of a text that is no YAML of a configuration, its `line`, and the `field` there if it is known."""
+    """The `problem` of a text that is not valid configuration YAML, its `line`, and the `field` if it is known."""
 
     def __init__(self, problem: str, line: int, field: str = "") -> None:
         self.problem, self.line, self.field = problem, line, field
@@ -104,12 +104,12 @@ def read_yaml(text: str) -> Document:
     if found := _HIDDEN_BREAK.search(text):
         line = text.count("\n", 0, found.start()) + 1
         code = f"U+{ord(found.group()):04X}"
-        raise NotYaml(f"holds {code}, which YAML reads as the end of a line and editors do not; remove it", line)
+        raise NotYaml(f"contains {code}, which YAML reads as the end of a line and editors do not; remove it", line)
     try:
         loader = _Loader(text)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise NotYaml(f"holds the control character U+{error.character:04X}", line) from None
+        raise NotYaml(f"contains the control character U+{error.character:04X}", line) from None
     lines = _Lines()
     try:
         node = loader.get_single_node()
@@ -196,12 +196,12 @@ class _Lines:
         self._visits = 0
 
     def note(self, node: yaml.Node, at: tuple[str, ...], around: frozenset[int]) -> None:
-        """Notes what is in a node at that path. Raises `NotYaml` for a key that is no string or set twice, for a node
-        that is `around` itself, and for a document that aliases make too large."""
+        """Notes what is in a node at that path. Raises `NotYaml` for a key that is set twice or is not a string, for
+        a node that is `around` itself, and for a document that aliases make too large."""
         self._visits += 1
         line = self.found.get(at, node.start_mark.line + 1)
         if id(node) in around:
-            raise NotYaml("holds itself through an alias", line, ".".join(at))
+            raise NotYaml("contains itself through an alias", line, ".".join(at))
         if self._visits > _MOST:
             raise NotYaml(f"has more than {_MOST:,} values, with those of its aliases", line, ".".join(at))
         around |= {id(node)}

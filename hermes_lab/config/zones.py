@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 
 def check_zone(zone: str) -> str:
-    """Returns the zone. Raises `ValueError` if there is none of that name; "" is no name, and allowed."""
+    """Returns the zone. Raises `ValueError` if there is none of that name; "" is allowed."""
     try:
         if zone:
             ZoneInfo(zone)

@@ -496,7 +496,7 @@ def test_keys_of_a_study_are_texts(here: Path) -> None:
 def test_yaml_that_is_nested_too_deeply_is_told_in_one_line(here: Path, content: str) -> None:
     assert error_of(write("a.yaml", content)) in (
         "a.yaml:1: nested too deeply",
-        "a.yaml:1: a.0: holds itself through an alias",
+        "a.yaml:1: a.0: contains itself through an alias",
     )
     error_of("model.extra_body=" + "[" * 20_000 + "]" * 20_000)
 
@@ -563,7 +563,7 @@ def test_an_endpoint_has_limits_that_a_model_of_today_can_work_in() -> None:
             r"run\.yaml:4: agent\.settings\.a\.0: contains a lone surrogate",
         ),
         ('agent:\n  settings:\n    "\\udfff": 1\n', r"run\.yaml:2: agent\.settings: contains a lone surrogate"),
-        ("model: &a {name: *a}\n", r"run\.yaml:1: model\.name: holds itself through an alias"),
+        ("model: &a {name: *a}\n", r"run\.yaml:1: model\.name: contains itself through an alias"),
     ],
 )
 def test_what_is_no_text_is_refused_with_its_line(tmp_path: Path, text: str, told: str) -> None:

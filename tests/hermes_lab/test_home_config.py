@@ -219,7 +219,7 @@ def test_settings_among_the_preferences_and_toolsets_are_put_where_they_belong(t
         ("user: {timezone: ../../etc/passwd}\n", ":1: user.timezone: no time zone"),
         ("\npersonality: teachr\n", ":2: personality: no personality 'teachr'; did you mean teacher?"),
         ("personalities: {a b: text}\n", ":1: personalities: 'a b' is not a name"),
-        ("personalities: {none: text}\n", ":1: personalities: `none` stands for no personality"),
+        ("personalities: {none: text}\n", ":1: personalities: `none` means no personality"),
         ("personalities: {empty: ' '}\n", ":1: personalities: `empty` has no text"),
         ("display: {background_process_notifications: some}\n", "must be 'all', 'result', 'error' or 'off'"),
         ("suite:\n  name: ledger\n", ":1: suite: is for batches, which do not read this file; remove it"),

@@ -62,8 +62,8 @@ def test_a_lock_holds_a_field_once_however_it_is_spelled(tmp_path: Path, second:
         ("a: {x: 1}\n<<: {y: 1}\n<<: {y: 2}\n", ":3: <<: is set twice, first in line 2"),
         ("a:\n  b:\n    c: 1\n    d: 2\n    c: 3\n", ":5: a.b.c: is set twice, first in line 3"),
         ("a: [{b: 1, b: 2}]\n", ":1: a.0.b: is set twice, first in line 1"),
-        ("# a note\u2028a: 2\nb: 1\n", ":1: holds U+2028, which YAML reads as the end of a line"),
-        ("# a note\u0085a: 2\n", ":1: holds U+0085"),
+        ("# a note\u2028a: 2\nb: 1\n", ":1: contains U+2028, which YAML reads as the end of a line"),
+        ("# a note\u0085a: 2\n", ":1: contains U+0085"),
         ("a: 1\n---\na: 2\n", ":2: expected a single document"),
     ],
 )

@@ -65,7 +65,7 @@ REFUSED: dict[str, tuple[Callable[[str], str], str]] = {
     "a comment that ends": (more("# decided on Monday\u2028learning_rate: 0.9"), "holds U\\+2028, which YAML reads as"),
     "a comment that ends, too": (more("# decided on Monday\u0085seed: 9"), "holds U\\+0085, which YAML reads as"),
     "a commented field": (put("warmup_steps", "#warmup_steps: 0"), "warmup_steps: is required"),
-    "a control character": (put("seed", "seed: 0\x08"), r"lock.yaml:\d+: holds the control character U\+0008"),
+    "a control character": (put("seed", "seed: 0\x08"), r"lock.yaml:\d+: contains the control character U\+0008"),
     "a variable": (put("learning_rate", "learning_rate: ${LR}"), "learning_rate: must be a number"),
     "a variable in a name": (put("base_model", "base_model: $HOME/base"), BY_HAND),
     "code": (put("seed", "seed: !!python/object/apply:os.system ['true']"), "seed.0: could not determine"),
