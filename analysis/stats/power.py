@@ -63,7 +63,7 @@ def pair_rates(baseline: float, effect: float, correlation: float = CORRELATION)
     after = baseline + effect
     if not (0 <= baseline <= 1 and -1e-12 <= after <= 1 + 1e-12):
         raise ConfigError(
-            f"a baseline of {baseline:g} with an effect of {effect:g} gives {after:g}, which is no success rate; "
+            f"a baseline of {baseline:g} with an effect of {effect:g} gives {after:g}, which is not a success rate; "
             "rates are fractions, such as 0.6"
         )
     if not -1 <= correlation <= 1:
