@@ -18,7 +18,7 @@ PROGRAMS := .venv/programs
 resume = $(if $(wildcard $(1)/run.json),--resume)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo loop real-hermes programs results results-small gpu-check notebooks docs check fast test simulations bench dist clean
+.PHONY: help setup demo loop real-hermes programs results results-small gpu-check notebooks docs check fast test simulations bench dist clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -160,5 +160,9 @@ dist: ## build the wheel and the sdist in dist/, byte for byte the same from the
 	  -d $(CURDIR)/dist
 	cd dist && sha256sum *.tar.gz *.whl | tee SHA256SUMS
 
-clean: ## delete .venv and runs/
-	rm -rf .venv runs
+clean: ## delete what was built, and caches; keep runs/ and .venv
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . \( -name .git -o -name '.venv*' -o -name runs \) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## also delete the environments of make: .venv, .venv-dist, .venv-gpu
+	rm -rf .venv .venv-dist .venv-gpu
