@@ -47,6 +47,7 @@ from hermes_lab.runners.commands import (
     update,
     view,
 )
+from hermes_lab.runners.help_lists import add_panel, shorten
 
 _CHARS = 200
 
@@ -56,39 +57,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (
-    run,
-    experiment,
-    study,
-    chat,
-    gateway,
-    sessions,
-    cron,
-    skills,
-    show,
-    replay,
-    rescore,
-    summary,
-    fit,
-    compare,
-    audit,
-    power,
-    report,
-    view,
-    export,
-    suites,
-    tools,
-    mcp,
-    agents,
-    environments,
-    train,
-    adapters,
-    serve,
-    config,
-    update,
-    doctor,
-):
-    module.register(app)
+add_panel(app, "Run", (run, experiment, study, replay, rescore))
+add_panel(app, "Analyse", (show, summary, fit, compare, audit, power, report, view, export))
+add_panel(app, "Tasks, tools and skills", (suites, skills, tools, mcp, agents))
+add_panel(app, "Train", (environments, train, adapters, serve))
+add_panel(app, "Chat", (chat, gateway, sessions, cron))
+add_panel(app, "Set up", (config, update, doctor))
+shorten(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -30,10 +30,17 @@ def page() -> str:
     """The page."""
     root = typer.main.get_command(app)
     listed = dict(_commands((), root))
-    groups = [name for name, command in listed.items() if " " not in name and not _inner(command)]
-    groups += [name for name, command in listed.items() if _inner(command)]
-    parts = [_INTRODUCTION, "\n".join(["| command | |", "|---|---|", *map(_entry, groups, map(listed.get, groups))])]
-    parts += [part for name in groups for part in _group(name, listed)]
+    panels: dict[str, list[str]] = {}
+    for name, command in listed.items():
+        if " " not in name:
+            panels.setdefault(command.rich_help_panel, []).append(name)
+    parts = [_INTRODUCTION]
+    for title, names in panels.items():
+        parts += [
+            f"**{title}**",
+            "\n".join(["| command | |", "|---|---|", *map(_entry, names, map(listed.get, names))]),
+        ]
+    parts += [part for names in panels.values() for name in names for part in _group(name, listed)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -51,8 +58,7 @@ def _inner(command: Any) -> dict[str, Any]:
 
 
 def _entry(name: str, command: Any) -> str:
-    first = _paragraphs(command)[0]
-    return f"| [`{name}`](#{_anchor(name)}) | {_cell(first.partition('. ')[0].rstrip('.:'))} |"
+    return f"| [`{name}`](#{_anchor(name)}) | {_cell(_linked(command.short_help).rstrip('.'))} |"
 
 
 def _anchor(name: str) -> str:

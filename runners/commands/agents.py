@@ -17,8 +17,9 @@ def register(app: typer.Typer) -> None:
     )(list_)
     group.command(
         "check",
-        help="Run a program on one small task with a scripted model, in a sandbox and without a network: a tool call, "
-        "a rejection, a second submission, a skill that it reads, and a review. Exits 2 if a step fails.\n\n"
+        help="Check that a program works with the lab. Runs one small task with a scripted model, in a sandbox and "
+        "without a network: a tool call, a rejection, a second submission, a skill that it reads, and a review. Exits "
+        "2 if a step fails.\n\n"
         "hermes-lab agents check hermes --at ~/.venvs/hermes",
     )(check)
     app.add_typer(group, name="agents")

@@ -27,8 +27,8 @@ def register(app: typer.Typer) -> None:
     """Adds the commands."""
     group = typer.Typer(
         no_args_is_help=True,
-        help="Scheduled jobs: prompts and commands that run at set times. `run` or a gateway runs them. Jobs may also "
-        "stand in `cron` of config.yaml.",
+        help="Scheduled jobs: prompts and commands that run at set times. `run` or a gateway runs them. Jobs can "
+        "also be defined under `cron` in config.yaml.",
     )
     app.add_typer(group, name="cron")
     group.command("list", help="List the jobs.\n\nhermes-lab cron list --json")(list_)
@@ -178,8 +178,8 @@ def trigger(name: Name, config: options.Config = None, json: options.Json = Fals
     claim = RunStore(hermes_home()).claim_by_hand(name, datetime.now(UTC))
     with one_interrupt():
         ended: Run | None = anyio.run(_ticker(config).work, claim)
-    if ended is None:  # another process took it for lost
-        output.say(f"{name}: the run was given up")
+    if ended is None:
+        output.say(f"{name}: another process marked this run as lost; see `hermes-lab cron show {name}`")
         return 1
     if json:
         output.print_json(ended)

@@ -54,9 +54,9 @@ def register(app: typer.Typer) -> None:
     )(status)
     group.command(
         "restart",
-        help="Let a running gateway finish its turns, and start again with the same options: for a new version, or a "
-        "changed config.yaml. What arrives meanwhile is answered afterwards. Exits 3 if it does not run, or does not "
-        "come back.\n\nhermes-lab gateway restart",
+        help="Restart a running gateway, for a new version or a changed config.yaml. It finishes its turns, and starts "
+        "again with the same options. Messages that arrive meanwhile are answered afterwards. Exits 3 if it does not "
+        "run, or does not come back.\n\nhermes-lab gateway restart",
     )(restart)
     group.command(
         "pair",

@@ -50,8 +50,8 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "replay",
-        help="Rerun an episode with the same task, skills, sandbox and recorded replies, and compare all messages byte "
-        "for byte. Exits 1 if they differ.\n\n"
+        help="Rerun an episode and compare all messages byte for byte. It gets the same task, skills, sandbox and "
+        "recorded replies. Exits 1 if a message differs.\n\n"
         "hermes-lab replay runs/first --episode 'ledger|train-w0-s0-000|main|0|0'\n\n"
         "hermes-lab replay runs/first --episode 0   (the first that `show` lists)\n\n"
         "hermes-lab replay runs/first --episode 0 --live   (query the model again)",

@@ -22,10 +22,10 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "rescore",
-        help="Judge the episodes of a run again with the verifier as it is now: that of the suite, or of another file. "
-        "No agent runs, and the run is never changed: the verdicts go to a new run folder, which every command reads. "
-        "Final answers are in every record; a verifier that reads the workspace needs one that was kept "
-        "(run.keep_workspaces). What cannot be judged again has no score there, and is counted with the reason.\n\n"
+        help="Re-verify recorded episodes with the current (or another) verifier. No agent runs, and the run is never "
+        "changed: the verdicts go to a new run folder, which every command reads. Final answers are in every record; a "
+        "verifier that reads the workspace needs one that was kept (run.keep_workspaces). Episodes that cannot be "
+        "re-verified get no score; the reason is counted.\n\n"
         "hermes-lab rescore runs/mine --dry-run   (what would change; writes nothing, asks no judge)\n\n"
         "hermes-lab rescore runs/mine -c suite.path=tasks-v2.jsonl --out runs/mine-v2\n\n"
         "hermes-lab rescore runs/mine -c judge.model.name=my-judge -c judge.votes=3\n\n"

@@ -31,9 +31,9 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "show",
-        help="List a run's episodes lane by lane: the result, the initial library, the skills loaded and written, and "
-        "how each round changed the library. With --episode, print one in full: messages, verdicts, writes, and the "
-        "traceback of an error. Numbers count the whole list, with or without --lane.\n\n"
+        help="List a run's episodes, or print one in full. The list shows, lane by lane, the result, the initial "
+        "library, the skills loaded and written, and how each round changed the library. --episode prints messages, "
+        "verdicts, writes, and the traceback of an error. Episode numbers do not change with --lane.\n\n"
         "hermes-lab show runs/one-rule --lane on\n\n"
         "hermes-lab show runs/one-rule --episode 0\n\n"
         "hermes-lab show runs/one-rule --lane off --episode train-w0-s1427366890-000001   (a task, in one arm)",

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="LoRA training with locked hyperparameters.", no_args_is_help=True)
     group.command(
         "sft",
-        help="Fine-tune on the accepted episodes of run folders, with hyperparameters from a lock file.\n\n"
+        help="Fine-tune on the accepted episodes of run folders. The hyperparameters come from a lock file.\n\n"
         "hermes-lab train sft -c configs/train/sft.yaml -c data=\\[runs/demonstrations/ledger/demonstrator]",
     )(sft)
     group.command(
@@ -46,8 +46,8 @@ def register(app: typer.Typer) -> None:
     )(grpo)
     group.command(
         "lock",
-        help="Freeze hyperparameters into a lock file, verified by checksum: those of a file, or values that fit a "
-        "base model on one GPU.\n\n"
+        help="Freeze hyperparameters into a lock file, verified by checksum. They are those of a file, or values that "
+        "fit a base model on one GPU.\n\n"
         "hermes-lab train lock my-hyperparameters.yaml -o configs/locks/mine.yaml\n\n"
         "hermes-lab train lock --base Qwen/Qwen3-4B --gpu 24 --method sft -o configs/locks/mine.yaml",
     )(lock)
