@@ -121,11 +121,11 @@ def _explain(error: BaseException) -> int:
 
 
 def _resumes() -> bool:
-    """Whether the current command has --resume."""
+    """Whether the current command keeps episodes in a run folder, which --resume continues."""
     command = typer.main.get_command(app)
     for word in sys.argv[1:]:
         command = getattr(command, "commands", {}).get(word, command)
-    return any("--resume" in parameter.opts for parameter in command.params)
+    return {"--resume", "--out"} <= {option for parameter in command.params for option in parameter.opts}
 
 
 def _fail(message: str, code: int) -> int:

@@ -23,9 +23,9 @@ def register(app: typer.Typer) -> None:
     """Adds the command, and its earlier name."""
     app.command(
         "experiment",
-        help="Run a learning experiment, which measures what skills add. It runs arms x replicates x worlds on the same "
-        "tasks in the same order. Arms: skill learning off and on, a frozen library, the suite's true rules (oracle), "
-        "and skills without content (placebo). It prints its plan and statistical power first; see "
+        help="Run a learning experiment, which measures what skills add. It runs arms x replicates x worlds on the "
+        "same tasks in the same order. Arms: skill learning off and on, a frozen library, the suite's true rules "
+        "(oracle), and skills without content (placebo). It prints its plan and statistical power first; see "
         "docs/experiments.md.\n\n"
         "hermes-lab experiment -c configs/experiment.yaml --plan   (only print the plan)\n\n"
         "hermes-lab experiment -c configs/experiment.yaml --out runs/experiment\n\n"

@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
         "saves the next adapter. Uses the rollout server of the lock file, or starts one if it is not running.\n\n"
         "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft --plan   (only show what will run)\n\n"
         "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft\n\n"
-        "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft -c resume=true   (after Ctrl-C or a crash)",
+        "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft --resume   (after Ctrl-C or a crash)",
     )(grpo)
     group.command(
         "lock",
@@ -68,24 +68,33 @@ Planned = Annotated[
 ]
 
 
-def sft(config: options.Config = None, quiet: options.Quiet = False, plan: Planned = False) -> int:
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue the training that was interrupted, from its last checkpoint.")
+]
+
+
+def sft(
+    config: options.Config = None, resume: Resume = False, quiet: options.Quiet = False, plan: Planned = False
+) -> int:
     """`hermes-lab train sft`."""
     from hermes_lab.training.config import load_train_config
     from hermes_lab.training.sft import plan_sft, train_sft
 
-    training = load_train_config(config or [])
+    training = load_train_config(_sources(config, resume))
     if plan:
         return _show(lambda: plan_sft(training, _say(quiet)))
     _echo_folder(lambda: train_sft(training, _say(quiet), _command_line()))
     return 0
 
 
-def preference(config: options.Config = None, quiet: options.Quiet = False, plan: Planned = False) -> int:
+def preference(
+    config: options.Config = None, resume: Resume = False, quiet: options.Quiet = False, plan: Planned = False
+) -> int:
     """`hermes-lab train preference`."""
     from hermes_lab.training.config import load_train_config
     from hermes_lab.training.preference import plan_preference, train_preference
 
-    training = load_train_config(config or [])
+    training = load_train_config(_sources(config, resume))
     if plan:
         return _show(lambda: plan_preference(training, _say(quiet)))
     _echo_folder(lambda: train_preference(training, _say(quiet), _command_line()))
@@ -104,7 +113,13 @@ Probe = Annotated[
 ]
 
 
-def grpo(config: options.Config = None, quiet: options.Quiet = False, plan: Planned = False, probe: Probe = 0) -> int:
+def grpo(
+    config: options.Config = None,
+    resume: Resume = False,
+    quiet: options.Quiet = False,
+    plan: Planned = False,
+    probe: Probe = 0,
+) -> int:
     """`hermes-lab train grpo`."""
     from hermes_lab.runners.environments.collect import open_sampler
     from hermes_lab.runners.listener import ShownListener
@@ -112,18 +127,18 @@ def grpo(config: options.Config = None, quiet: options.Quiet = False, plan: Plan
     from hermes_lab.training.grpo_config import Sharing, load_grpo_config
 
     say = output.say_nothing if quiet else output.say
-    training = load_grpo_config(config or [])
+    training = load_grpo_config(_sources(config, resume))
     sharing = Sharing(training.turns, training.server_gpu)
     opened = partial(open_sampler, say=say, listener=ShownListener(quiet=quiet), sharing=sharing)
     if plan:
         return _plan_grpo(training, opened, probe)
     if probe:
-        raise ConfigError("--probe: give it together with --plan; a training stops by itself after a hopeless round")
+        raise ConfigError("--probe needs --plan; training already stops if a round has no usable group")
     with lock_folder(Path(training.out)):
         try:
             _echo_folder(lambda: train_grpo(training, opened, say, _command_line()))
         except KeyboardInterrupt:
-            output.say("interrupted: progress is saved; continue with -c resume=true")
+            output.say("interrupted: progress is saved; continue with --resume")
             return 130
     return 0
 
@@ -168,6 +183,11 @@ def lock(
         output.say(chosen.sentence())
         digest = save_lock(chosen.locked, out)
     typer.echo(f"{out}: locked, digest {digest}")
+
+
+def _sources(config: list[str] | None, resume: bool) -> list[str]:
+    """The sources of a training's configuration, in which --resume is the field `resume`."""
+    return [*(config or []), *(["resume=true"] if resume else [])]
 
 
 def _show(make: Callable[[], "Plan"]) -> int:
