@@ -1,7 +1,7 @@
 """`hermes-lab`: the command line. Turns errors into one-line messages and exit codes.
 
-Exit codes: 0 success; 2 usage or configuration error; 3 infrastructure failure, can be resumed; 130 interrupted, can be
-resumed.
+Exit codes: 0 success; 1 a failed check; 2 usage or configuration error; 3 infrastructure failure, can be resumed; 130
+interrupted, can be resumed.
 """
 
 import errno

@@ -22,7 +22,8 @@ Every command with its arguments and options, as `--help` prints them. This page
 - `-c` takes a YAML file or `key=value`, any number of times, merged from left to right.
   [Configuration](configuration.md) has every field.
 - Exit codes: 0 success; 1 a check has failed, where a command says so; 2 a mistake in the command or configuration;
-  3 some episodes errored or a budget is spent, and `--resume` continues; 130 interrupted, can be resumed.
+  3 some episodes errored, a budget is spent, or an endpoint or server failed, and `--resume` continues if there is one;
+  130 interrupted, can be resumed.
 - `{PROGRAM} --install-completion` adds tab completion to your shell."""
 
 

@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
         "check",
         help="Check that a program works with the lab. Runs one small task with a scripted model, in a sandbox and "
         "without a network: a tool call, a rejection, a second submission, a skill that it reads, and a review. Exits "
-        "2 if a step fails.\n\n"
+        "1 if a step fails.\n\n"
         "hermes-lab agents check hermes --at ~/.venvs/hermes",
     )(check)
     app.add_typer(group, name="agents")
@@ -68,4 +68,4 @@ def check(
         import msgspec
 
         typer.echo(msgspec.json.encode([step._asdict() for step in steps]).decode())
-    return 2 if any(step.works is False for step in steps) else 0
+    return 1 if any(step.works is False for step in steps) else 0

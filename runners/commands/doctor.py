@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "doctor",
-        help="Check what this machine can run and how to install what is missing. Exits 2 if nothing can run.\n\n"
+        help="Check what this machine can run and how to install what is missing. Exits 1 if nothing can run.\n\n"
         "hermes-lab doctor\n\nhermes-lab doctor --json",
     )(doctor)
 
@@ -50,7 +50,7 @@ def doctor(json: options.Json = False) -> int:
         for finding in findings:
             mark = "ok  " if finding.works else ("MISS" if finding.needed else "-   ")
             typer.echo(f"{mark}  {finding.what:<16} {finding.detail}")
-    return 2 if any(finding.needed and not finding.works for finding in findings) else 0
+    return 1 if any(finding.needed and not finding.works for finding in findings) else 0
 
 
 def _python() -> Finding:

@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
     group.command(
         "check",
         help="Check that each server starts and answers. Lists its tools, and calls one that only reads and needs no "
-        f"arguments. Servers of scope `episode` run in a sandbox. Exits 3 if a server fails. "
+        f"arguments. Servers of scope `episode` run in a sandbox. Exits 1 if a server fails. "
         f"{_WHICH}\n\nhermes-lab mcp check -c mcp.yaml",
     )(check)
     group.command(
@@ -96,7 +96,8 @@ def _each(sources: list[str] | None, json: bool, *, called: bool) -> int:
 
         of = counted(len(found) - failed, "server")
         typer.echo(f"{counted(tools, 'tool')} of {of}" + (f"; {failed} failed" if failed else ""))
-    return 3 if any("error" in server for server in found.values()) else 0
+    failure = 1 if called else 3  # a failed check; or a list that lacks a server
+    return failure if any("error" in server for server in found.values()) else 0
 
 
 def _show(name: str, server: dict[str, Any], *, called: bool) -> None:

@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         help="Validate a suite, a JSONL file or a folder of Harbor tasks. For a suite: the oracle scores 1, a no-op 0, "
         "the naive policy fails exactly where a rule triggers, wrong beliefs fail, tampering scores 0, no task reveals "
         "its rule, splits are disjoint. For a JSONL file: whether its rows are valid tasks. For a folder of Harbor "
-        "tasks: what cannot run here, and whether doing nothing scores 0 and each task's own solution 1. Exits 2 and "
+        "tasks: what cannot run here, and whether doing nothing scores 0 and each task's own solution 1. Exits 1 and "
         "prints a line per failure.\n\n"
         "hermes-lab tasks check ledger -n 200\n\n"
         "hermes-lab tasks check ledger -n 50 --split heldout -c suite.options.pieces=2\n\n"

@@ -95,7 +95,7 @@ def _check_adapter(suite: Suite, split: str, count: int, seed: int, sandbox: San
         failures += proof.failures
     for line in collapsed(failures):
         output.say(line)
-    return 2 if failures else 0
+    return 1 if failures else 0
 
 
 def collapsed(failures: Iterable[str]) -> Iterator[str]:
@@ -168,7 +168,7 @@ def _report(suite: Suite, static: Static | None, reports: list[CheckReport], jso
             "rubric": rubric.report(),
         }
         typer.echo(msgspec.json.encode(content).decode())
-        return 2 if failures else 0
+        return 1 if failures else 0
     for report in reports:
         typer.echo(report.sentence())
         for family in report.families:
@@ -182,7 +182,7 @@ def _report(suite: Suite, static: Static | None, reports: list[CheckReport], jso
         typer.echo(line)
     for line in collapsed(failures):
         output.say(line)
-    return 2 if failures else 0
+    return 1 if failures else 0
 
 
 def _shares(part: CheckReport) -> str:
@@ -240,13 +240,13 @@ def _check_file(suite: JsonlSuite, count: int, sandbox: SandboxConfig, json: boo
         typer.echo(
             msgspec.json.encode({"suite": suite.name, "rows": rows, "judged": judged, "failures": failures}).decode()
         )
-        return 2 if failures else 0
+        return 1 if failures else 0
     found = f"{len(failures)} refused" if failures else "none refused"
     model = f"{judged} graded by a model, which is not asked here; " if judged else ""
     typer.echo(f"{suite.path}: {counted(rows, 'row')}, {found}; {model}solvability not checked (no oracle)")
     for line in collapsed(failures):
         output.say(line)
-    return 2 if failures else 0
+    return 1 if failures else 0
 
 
 def _check_folder(suite: HarborSuite, count: int, sandbox: SandboxConfig, json: bool) -> int:
@@ -260,7 +260,7 @@ def _check_folder(suite: HarborSuite, count: int, sandbox: SandboxConfig, json: 
         content = {"suite": suite.name, "tasks": rows, "unsupported": suite.unsupported, "failures": failures}
         content["warnings"] = list(suite.remarks())
         typer.echo(msgspec.json.encode(content).decode())
-        return 2 if failures else 0
+        return 1 if failures else 0
     scores = [each.oracle for each in checked if suite.has_solution(each.id)]
     without = f" ({len(checked) - len(scores)} without a solution)" if len(scores) < len(checked) else ""
     typer.echo(
@@ -273,7 +273,7 @@ def _check_folder(suite: HarborSuite, count: int, sandbox: SandboxConfig, json: 
         output.say(f"warning: {remark}")
     for line in collapsed(failures):
         output.say(line)
-    return 2 if failures else 0
+    return 1 if failures else 0
 
 
 def _check_runs(runs: Path, name: str, json: bool) -> int:
