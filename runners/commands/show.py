@@ -63,7 +63,7 @@ def show(
         raise ConfigError(f"--lane: no lane starts with {lane!r}; lanes: {names or 'none'}")
     histories = {name: merges for name, merges in histories.items() if name.startswith(lane)}
     if json:
-        typer.echo(msgspec.json.encode({"episodes": chosen, "borders": histories}).decode())
+        typer.echo(msgspec.json.encode({"episodes": chosen, "round_merges": histories}).decode())
         return
     if manifest.agent:
         typer.echo(f"{manifest.agent}, {manifest.config.get('model', {}).get('name', '')}\n")

@@ -139,7 +139,7 @@ def _show_merges(name: str, merges: Sequence[RoundMerge], limit: int, json: bool
     """Prints the history of a run's lane: the rounds whose merge changed something."""
     happened = [merge for merge in merges if describe_merge(merge)][::-1][:limit]
     if json:
-        print_json({"library": name, "borders": happened})
+        print_json({"library": name, "round_merges": happened})
         return
     rows = [(f"{merge.round}->{merge.round + 1}", describe_merge(merge)) for merge in happened]
     for line in table(("ROUND", "WHAT"), rows):

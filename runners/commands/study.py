@@ -113,15 +113,15 @@ def _answer(study: Study, pending: list[str], plots: str, *, quiet: bool, json: 
     """Prints the results and writes reports and plots."""
     parts, groups = list(_of_parts(study, quiet=quiet)), list(_of_groups(study))
     costs = dict(_costs(study))
-    pictures = [str(picture) for picture in _draw(study, plots)]
+    plotted = [str(plot) for plot in _draw(study, plots)]
     if json:
-        found = {"parts": parts, "groups": groups, "costs": costs, "pictures": pictures, "owed": pending}
+        found = {"parts": parts, "groups": groups, "costs": costs, "plots": plotted, "pending": pending}
         output.print_json({"out": str(study.folder)} | found)
         return
     for answer in (*parts, *groups):
         typer.echo("\n".join([*_lines(answer), ""]))
     typer.echo("\n".join([*_cost_lines(costs), ""]))
-    typer.echo(f"pictures: {', '.join(pictures)}")
+    typer.echo(f"plots: {', '.join(plotted)}")
     for folder in pending:
         typer.echo(f"not finished, left out: {folder}")
 

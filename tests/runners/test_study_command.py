@@ -74,16 +74,16 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 def test_the_plots_of_a_study_are_in_the_format_asked_for(finished: Finished) -> None:
     said = json.loads(study_command(finished.file, "--so-far", "--plots", "pdf", "--json").stdout)
-    assert [Path(picture).name for picture in said["pictures"]] == ["study.pdf", "groups.pdf"]
-    assert all(Path(picture).read_bytes().startswith(b"%PDF") for picture in said["pictures"])
+    assert [Path(picture).name for picture in said["plots"]] == ["study.pdf", "groups.pdf"]
+    assert all(Path(picture).read_bytes().startswith(b"%PDF") for picture in said["plots"])
 
 
 def test_a_study_is_run_gone_on_with_and_answered(finished: Finished) -> None:
     runs = [finished.folder / part / who for part in ("near", "varied") for who in ("forgetful", "attentive")]
     said = finished.said
     answers = said["parts"]
-    assert said["pictures"] == [str(finished.folder / name) for name in ("study.png", "groups.png")]
-    assert all(Path(picture).read_bytes().startswith(b"\x89PNG") for picture in said["pictures"])
+    assert said["plots"] == [str(finished.folder / name) for name in ("study.png", "groups.png")]
+    assert all(Path(picture).read_bytes().startswith(b"\x89PNG") for picture in said["plots"])
     for run in runs:
         assert len(list(read_attempts(run, Episode))) == WANTED
     assert read_manifest(runs[1]).config["suite"]["options"]["wording"] == "near"
@@ -180,7 +180,7 @@ def test_so_far_answers_from_the_runs_that_are_finished_and_runs_nothing(
     episodes.write_text("".join(episodes.read_text().splitlines(keepends=True)[:-1]))
     there = sorted(path for path in runs.rglob("episodes/*.jsonl"))
     said = json.loads(study_command(study, "--so-far", "--json").stdout)
-    assert said["owed"] == [str(runs / "near" / "attentive"), str(runs / "varied" / "forgetful")]
+    assert said["pending"] == [str(runs / "near" / "attentive"), str(runs / "varied" / "forgetful")]
     assert [list(part["rates"]) for part in said["parts"]] == [["forgetful"], ["attentive"]]
     assert said["parts"][1]["rates"]["attentive"] == whole["parts"][1]["rates"]["attentive"]
     assert said["groups"][0]["rates"]["forgetful"] == whole["parts"][0]["rates"]["forgetful"]

@@ -245,7 +245,7 @@ def test_effects_tell_what_was_caught_what_it_did_and_what_leaked(source: Path, 
     (*_, last) = found["captures"]
     assert (last["lane"], last["skills"], last["silent"], last["untrue"]) == ("frozen-r0-w0", 3, 1, [plain.skill_name])
     assert (last["precision"]["count"], last["precision"]["of"], last["recall"]["rate"]) == (1, 2, 1.0)
-    chain = {each["skill"]: each for each in found["chain"] if each["arm"] == "frozen"}
+    chain = {each["skill"]: each for each in found["funnels"] if each["arm"] == "frozen"}
     assert chain[true.skill_name]["helped"] == chain[true.skill_name]["solved"] > 0
     assert chain[plain.skill_name]["hurt"] > 0 == chain[plain.skill_name]["helped"]
     ((lane, (leak,)),) = found["leaks"]["leaks"].items()
@@ -254,7 +254,7 @@ def test_effects_tell_what_was_caught_what_it_did_and_what_leaked(source: Path, 
     transfer = found["transfer"]["frozen"]
     assert transfer["bwt"] is None
     assert transfer["gain"]["value"] == 0.0  # a frozen library learns nothing
-    assert found["cost"][0]["tokens"] is found["course"][0]["tokens"] is None  # a scripted model reports none
+    assert found["cost"][0]["tokens"] is found["by_task_range"][0]["tokens"] is None  # a scripted model reports none
     told, _ = looked("skills", "effects", source)
     series, *cells = told.split("Cost, reviews included")[1].splitlines()[2].split("  ")
     assert [cell.strip() for cell in cells if cell.strip()][2:5] == ["-", "-", "-"], series
