@@ -50,21 +50,7 @@ def study(
     json: options.Json = False,
 ) -> int:
     """`hermes-lab study`."""
-    return run_study(file, config or [], only_plan=only_plan, so_far=so_far, quiet=quiet, json=json, plots=plots)
-
-
-def run_study(
-    file: Path,
-    overrides: list[str],
-    *,
-    only_plan: bool,
-    so_far: bool,
-    quiet: bool,
-    json: bool,
-    plots: PlotFormat = PlotFormat.png,
-) -> int:
-    """Runs the unfinished runs of a study and prints its results; returns the exit code."""
-    found = read_study(file, overrides)
+    found = read_study(file, config or [])
     pending: list[str] = []
     if so_far:
         found, pending = _finished(found)

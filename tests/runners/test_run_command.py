@@ -1,4 +1,4 @@
-"""`hermes-lab run` and `learn` as a user calls them: the real command, the real sandbox, a scripted model."""
+"""`hermes-lab run` and `experiment` as a user calls them: the real command, the real sandbox, a scripted model."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from hermes_lab.records import episode_files, read_attempts, read_episodes
 from hermes_lab.types import Episode
 
 LEARN = [
-    "learn",
+    "experiment",
     *("-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learner:learner"),
     *("-c", "agent.toolsets=[terminal,skills]", "-c", "suite.name=ledger", "-c", "run.concurrency=4"),
     *("-c", "learning.rounds=3", "-c", "learning.round_size=2", "-c", "learning.worlds=2"),

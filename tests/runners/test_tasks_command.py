@@ -217,7 +217,7 @@ def test_play_needs_an_oracle(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("at", "told"), [(1, True), (2, False), (0, False)])
 def test_a_fit_says_that_the_rules_change_within_the_run(tmp_path: Path, at: int, told: bool) -> None:
     options = ("-c", "learning.arms=[on]", "-c", "learning.rounds=2", "-c", f"suite.options.drift_at={at}", "--quiet")
-    assert lab("learn", "-c", "configs/one-rule.yaml", *options, "--out", tmp_path / "run").returncode == 0
+    assert lab("experiment", "-c", "configs/one-rule.yaml", *options, "--out", tmp_path / "run").returncode == 0
     fitted = lab("fit", tmp_path / "run", "--draws", "0")
     assert fitted.returncode == 0, fitted.stderr
     assert (f"the rules change at task {at}, so a single curve does not describe this run" in fitted.stdout) == told

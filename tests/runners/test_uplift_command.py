@@ -84,7 +84,7 @@ def source(tmp_path_factory: pytest.TempPathFactory, suite: WorldSuite) -> Path:
     memo = parse(render("memo", "Where the keys are", f"In the drawer. It came to {secret_of(suite, last)}."))
     Library([*known, memo]).save(folder / "library")
     library = ("-c", f"skills.library={folder / 'library'}", "-c", "learning.arms=[off, frozen]")
-    done("learn", *BASE, *heldout(), *library, "--out", folder / "run", "--quiet")
+    done("experiment", *BASE, *heldout(), *library, "--out", folder / "run", "--quiet")
     return folder / "run"
 
 
@@ -264,7 +264,9 @@ def test_effects_tell_what_was_caught_what_it_did_and_what_leaked(source: Path, 
 
 
 def test_recall_rises_as_rules_are_met_and_written(tmp_path: Path) -> None:
-    done("learn", *BASE, "-c", "learning.arms=[on]", "-c", "learning.rounds=4", "--out", tmp_path / "run", "--quiet")
+    done(
+        "experiment", *BASE, "-c", "learning.arms=[on]", "-c", "learning.rounds=4", "--out", tmp_path / "run", "--quiet"
+    )
     told = library_claims(tmp_path / "run")
     assert told is not None
     course = captures(told)
@@ -286,7 +288,7 @@ def test_a_suite_without_known_rules_has_no_capture(tmp_path: Path) -> None:
         "-c",
         "learning.rounds=1",
     )
-    done("learn", "-c", f"suite.path={rows}", *model, "--out", tmp_path / "run", "--quiet")
+    done("experiment", "-c", f"suite.path={rows}", *model, "--out", tmp_path / "run", "--quiet")
     assert library_claims(tmp_path / "run") is None
     told, _ = looked("skills", "effects", tmp_path / "run")
     assert "not measured: the suite does not know its rules" in told
