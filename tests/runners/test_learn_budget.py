@@ -44,7 +44,7 @@ def test_a_budget_of_tasks_leaves_paired_rounds_and_a_larger_one_goes_on(tmp_pat
     )
     assert "% of budget.tasks" in first.stderr
     assert len(list(read_attempts(out, Episode))) == 20
-    learnt = Counter(e.lane for e in read_episodes(out) if e.phase == "experiment")
+    learnt = Counter(e.lane for e in read_episodes(out) if e.phase == "learn")
     assert len(learnt) == 6
     assert max(learnt.values()) - min(learnt.values()) <= LEAD + 1, learnt  # LEAD rounds ahead, and then one more task
     spent = lab(*SHAPE, "-c", "budget.tasks=20", "--out", out, "--resume", "--json")

@@ -69,7 +69,7 @@ def test_every_check_meets_the_snapshot_of_its_round_and_adds_nothing(run: Path)
         assert [began[lane, step] for step in range(5)] == [{(s, n)} for n, s in enumerate(snapshots)]
         merged = {write.episode for merge in merges for write in merge.merged}
         assert merged
-        assert merged <= {episode.key for episode in episodes if episode.phase == "experiment"}
+        assert merged <= {episode.key for episode in episodes if episode.phase == "learn"}
     heldout = [episode for episode in episodes if episode.phase == "heldout"]
     assert len(heldout) == 4 * CHECKS * HELD_OUT
     assert not any(episode.review for episode in heldout)
@@ -137,15 +137,8 @@ def test_what_a_held_out_episode_writes_is_not_kept_and_its_error_does_not_stop_
     out = tmp_path / "run"
     with running(FakeOpenAIServer(meddler("task4"))) as server:
         args = [
-            *(
-                "experiment",
-                "-c",
-                f"suite.path={file}",
-                "-c",
-                f"model.base_url={server.base_url}",
-                "-c",
-                "model.name=fake",
-            ),
+            *("experiment", "-c", f"suite.path={file}", "-c", f"model.base_url={server.base_url}"),
+            *("-c", "model.name=fake"),
             *("-c", "learning.arms=[on]", "-c", "learning.rounds=3", "-c", "learning.heldout.tasks=2"),
             *("-c", "learning.heldout.every=1", "-c", "skills.learn_value=1", "-c", "learning.order=latin"),
         ]
@@ -157,11 +150,11 @@ def test_what_a_held_out_episode_writes_is_not_kept_and_its_error_does_not_stop_
     episodes = list(read_episodes(out))
     assert [e.status for e in episodes].count("ok") == len(episodes) == 11
     assert all(e.skills.writes for e in episodes), "each wrote one"
-    learnt = {e.skills.writes[0].name for e in episodes if e.phase == "experiment"}
+    learnt = {e.skills.writes[0].name for e in episodes if e.phase == "learn"}
     library = {path.name for path in (out / "lanes" / "on-r0-w0" / "home" / "skills").iterdir()}
     assert {name for name in library if not name.startswith(".")} == learnt
     assert len(learnt) == 3
-    snapshots = {e.round: e.skills.snapshot for e in episodes if e.phase == "experiment"}
+    snapshots = {e.round: e.skills.snapshot for e in episodes if e.phase == "learn"}
     for episode in episodes:
         assert episode.skills.snapshot == snapshots.get(episode.round, episode.skills.snapshot)
     assert len({e.skills.snapshot for e in episodes}) == 4
