@@ -10,7 +10,11 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 
 Lock = Annotated[
-    Path | None, typer.Option("--lock", help="A lock file with a `grpo` section; its values override all others.")
+    Path | None,
+    typer.Option(
+        "--lock",
+        help="A lock file with a `grpo` section; a source that sets another value for one of its fields is refused.",
+    ),
 ]
 Folder = Annotated[
     Path | None, typer.Option("--out", "-o", help="The folder for episodes and vLLM's log.", show_default=False)
