@@ -13,6 +13,7 @@ import typer
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError, HermesLabError, SandboxError
 from hermes_lab.models import weights
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.sandbox import probe
 from hermes_lab.sandbox.docker_engine import describe as describe_docker
@@ -43,9 +44,7 @@ def doctor(json: options.Json = False) -> int:
     findings = [check() for check in (*where, *what)]
     findings += _programs()
     if json:
-        import msgspec
-
-        typer.echo(msgspec.json.encode([finding._asdict() for finding in findings]).decode())
+        output.print_json([finding._asdict() for finding in findings])
     else:
         for finding in findings:
             mark = "ok  " if finding.works else ("MISS" if finding.needed else "-   ")

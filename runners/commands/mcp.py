@@ -84,9 +84,7 @@ def _each(sources: list[str] | None, json: bool, *, called: bool) -> int:
     anyio.run(all_servers)
     found = {name: found[name] for name in whole.mcp.servers}
     if json:
-        import msgspec
-
-        typer.echo(msgspec.json.encode(found).decode())
+        output.print_json(found)
     else:
         for name, server in found.items():
             _show(name, server, called=called)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import anyio
-import msgspec
 import typer
 
 from hermes_lab.agent.loop import REPLAY_LOG
@@ -89,7 +88,7 @@ def replay(
     count = len(_messages(recorded))
     if json:
         report = {"episode": recorded.key, "messages": count, "same": not difference, "difference": difference}
-        typer.echo(msgspec.json.encode(report | {"answers_now": changed}).decode())
+        output.print_json(report | {"answers_now": changed})
         return 1 if difference else 0
     same = f"all {count} messages are the same, byte for byte{_left_out(manifest)}"
     typer.echo(f"{recorded.key}: {difference or same}")

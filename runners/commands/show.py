@@ -13,6 +13,7 @@ from hermes_lab.analysis.summaries.warnings import ending
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_episodes
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_histories, shown_library
 from hermes_lab.runners.episodes import Place, find_episode
@@ -52,7 +53,10 @@ def show(
     lost = {(w.episode, w.name): w.won for merges in histories.values() for merge in merges for w in merge.dropped}
     if episode:
         found = find_episode(run, episode, lane)
-        typer.echo(msgspec.json.encode(found).decode() if json else "\n".join(_whole(found, lost)))
+        if json:
+            output.print_json(found)
+        else:
+            typer.echo("\n".join(_whole(found, lost)))
         return
     lines = sorted((_line(each, lost) for each in read_episodes(run)), key=_order)
     for number, line in enumerate(lines):
@@ -63,7 +67,7 @@ def show(
         raise ConfigError(f"--lane: no lane starts with {lane!r}; lanes: {names or 'none'}")
     histories = {name: merges for name, merges in histories.items() if name.startswith(lane)}
     if json:
-        typer.echo(msgspec.json.encode({"episodes": chosen, "round_merges": histories}).decode())
+        output.print_json({"episodes": chosen, "round_merges": histories})
         return
     if manifest.agent:
         typer.echo(f"{manifest.agent}, {manifest.config.get('model', {}).get('name', '')}\n")

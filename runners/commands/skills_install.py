@@ -10,7 +10,7 @@ from hermes_lab.analysis.libraries import find_store
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_change import MaybeNames, show_change
-from hermes_lab.runners.commands.skills_look import In, print_json
+from hermes_lab.runners.commands.skills_look import In
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.skills import install as skill_install
 from hermes_lab.skills.install import Installed
@@ -40,7 +40,7 @@ def inspect(
     if json:
         fields = msgspec.structs.asdict(looked)
         del fields["whole"]
-        print_json(fields)
+        output.print_json(fields)
         return
     if looked.whole:
         (skill,) = looked.skills
@@ -95,7 +95,9 @@ def update(
     if done is None:
         state = store.load().snapshot
         if json:
-            print_json({"library": str(store.root), "before": state, "after": state, "reason": "updated nothing"})
+            output.print_json(
+                {"library": str(store.root), "before": state, "after": state, "reason": "updated nothing"}
+            )
         elif not quiet:
             output.say("no skill here was installed from a folder or URL, so there is nothing to update")
         return 0
@@ -115,7 +117,7 @@ def sync(
     """`hermes-lab skills sync`."""
     done = bundled.sync(find_store(library), skills or (), replace=replace)
     if json:
-        print_json({"library": library, **msgspec.structs.asdict(done)})
+        output.print_json({"library": library, **msgspec.structs.asdict(done)})
         return
     if quiet:
         return

@@ -64,7 +64,7 @@ def list_(json: options.Json = False, quiet: options.Quiet = False) -> None:
     points = sorted(point.name for point in entry_points(group=ENTRY_POINTS))
     if json:
         content = {"domains": found, "adapters": foreign, "entry_points": points}
-        typer.echo(msgspec.json.encode(content).decode())
+        output.print_json(content)
         return
     for domain, families in found.items():
         typer.echo(domain)
@@ -114,7 +114,7 @@ def show(
     if number is None and task.triggers:
         output.say(f"task {chosen} is the first that triggers a rule; --task shows another")
     if json:
-        typer.echo(msgspec.json.encode({**_row(task), "verdicts": judged}).decode())
+        output.print_json({**_row(task), "verdicts": judged})
         return
     has_rules = isinstance(suite, WorldSuite) or task.triggers
     triggers = f"  triggers: {', '.join(task.triggers) or 'none'}" if has_rules else ""
