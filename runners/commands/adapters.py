@@ -143,7 +143,7 @@ def merge(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.", show_default=False)],
     base: Annotated[str, typer.Option(help="The base model.", show_default="the one on the adapter's card")] = "",
     float32: Annotated[
-        bool, typer.Option("--float32", help="Write float32: twice the size, and nothing is rounded.")
+        bool, typer.Option("--float32", help="Write float32: twice the size, without rounding.")
     ] = False,
     root: Root = ADAPTERS,
 ) -> None:

@@ -51,8 +51,7 @@ def register(app: typer.Typer) -> None:
     )(check)
     group.command(
         "init",
-        help="Write config.yaml with comments into the Hermes home. `hermes-lab chat` reads it. Refuses to overwrite "
-        "one.",
+        help="Write config.yaml with comments into the Hermes home. `hermes-lab chat` reads it. Never overwrites one.",
     )(init)
     app.add_typer(group, name="config")
 

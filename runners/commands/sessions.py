@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
     group.command("rename", help="Rename a session.\n\nhermes-lab sessions rename 20261122-1015 taxes")(rename)
     group.command(
         "delete",
-        help="Delete a session and its turns permanently, once you have confirmed it.\n\n"
+        help="Delete a session and its turns permanently, after you confirm.\n\n"
         "hermes-lab sessions delete taxes\n\n"
         "hermes-lab sessions delete taxes --yes   (without asking, as in a script)",
     )(delete)
@@ -96,7 +96,7 @@ def search(
     session: Annotated[str, typer.Option(help="Only in this session.")] = "",
     platform: Platform = "",
     summary: Annotated[
-        bool, typer.Option("--summary", help="Also sum up the hits, with the `auxiliary` model or else `model`.")
+        bool, typer.Option("--summary", help="Also summarise the hits, with the `auxiliary` model or else `model`.")
     ] = False,
     config: options.Config = None,
     json: options.Json = False,

@@ -101,7 +101,7 @@ def register(app: typer.Typer) -> None:
     group.command(
         "install",
         help="Install skills from a folder or a Git repository: all of them, or those named. They are checked and "
-        "scanned first; those that fail are left out and named.\n\n"
+        "scanned first; skills that fail are skipped and listed.\n\n"
         "hermes-lab skills install ./my-skills\n\n"
         "hermes-lab skills install anthropics/skills/pdf\n\n"
         "hermes-lab skills install https://github.com/openai/skills/tree/main/skills/.experimental/linear\n\n"

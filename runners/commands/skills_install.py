@@ -23,9 +23,7 @@ from hermes_lab.text.printable import printable
 Source = Annotated[str, typer.Argument(help=f"{FORMS[0].upper()}{FORMS[1:]}.", show_default=False)]
 Ref = Annotated[str, typer.Option(help="A branch, tag or commit of the repository.", show_default=False)]
 NoTests = Annotated[bool, typer.Option("--no-tests", help="Skip the skills' own tests, e.g. if there is no sandbox.")]
-Force = Annotated[
-    bool, typer.Option("--force", help="Take skills in which the scan found something. The findings are shown.")
-]
+Force = Annotated[bool, typer.Option("--force", help="Install skills despite findings of the scan, which are shown.")]
 
 
 def inspect(

@@ -77,7 +77,7 @@ def search(
     query: Annotated[str, typer.Argument(help="What the skill should be about.", show_default=False)],
     library: In = "",
     limit: Annotated[int, typer.Option("--limit", "-n", help="Maximum number of results.", min=1)] = 5,
-    refresh: Annotated[bool, typer.Option("--refresh", help="First fetch what skills.sources have now.")] = False,
+    refresh: Annotated[bool, typer.Option("--refresh", help="First fetch the lists of skills.sources again.")] = False,
     config: options.Config = None,
     json: options.Json = False,
 ) -> int:

@@ -259,7 +259,9 @@ def _extract_workspace(folder: Path, task: Task, settings: RunConfig) -> None:
     from hermes_lab.sandbox import open_sandbox
 
     if task.root is not None:
-        raise ConfigError(f"--workspace: {task.id} has a system of its own, which is no folder to copy")
+        raise ConfigError(
+            f"--workspace: {task.id} uses its own root filesystem; --workspace supports only workspace tasks"
+        )
     _refuse_existing(folder, "--workspace")
     packed = anyio.run(_pack_workspace, task, open_sandbox(settings.sandbox))
     folder.mkdir(parents=True)

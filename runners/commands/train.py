@@ -64,7 +64,8 @@ class TrainMethod(StrEnum):
 
 
 Planned = Annotated[
-    bool, typer.Option("--plan", help="Only show what the training needs: steps, memory, time, and what is refused.")
+    bool,
+    typer.Option("--plan", help="Only print the plan: steps, memory, time, and why the training would be refused."),
 ]
 
 
@@ -168,7 +169,7 @@ def lock(
     gpu: Annotated[int, typer.Option(min=1, help="Memory of the GPU in GB.")] = 24,
     method: Annotated[TrainMethod, typer.Option(help="The kind of training.")] = TrainMethod.sft,
     length: Annotated[int, typer.Option(min=16, help="Tokens of the longest row.")] = 4096,
-    qlora: Annotated[bool, typer.Option("--qlora", help="4 bits, even if bfloat16 fits.")] = False,
+    qlora: Annotated[bool, typer.Option("--qlora", help="Use 4 bits, even if bfloat16 fits.")] = False,
 ) -> None:
     """`hermes-lab train lock`."""
     from hermes_lab.training.lock import save_lock, write_lock

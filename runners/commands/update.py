@@ -53,7 +53,7 @@ def update(
     ] = None,
     packages: Annotated[
         list[str] | None,
-        typer.Option("--with", help="A package of your own to install, too; kept by later updates. May be repeated."),
+        typer.Option("--with", help="Another package to install; kept by later updates; repeatable."),
     ] = None,
     rollback: Annotated[bool, typer.Option("--rollback", help="Switch back to the version before.")] = False,
     json: options.Json = False,

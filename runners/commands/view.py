@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
         "and curves.\n\n"
         "hermes-lab view            (all runs below ./runs)\n\n"
         "hermes-lab view runs/demo  (one run)\n\n"
-        "The page is only served to this machine, at an address with a token. Ctrl-C ends it; runs are not affected.",
+        "The page is only served to this machine, at an address with a token. Ctrl-C stops the server; runs go on.",
     )(view)
 
 
