@@ -17,8 +17,10 @@ def add_panel(app: typer.Typer, title: str, modules: tuple[Registers, ...]) -> N
     for module in modules:
         part = typer.Typer()
         module.register(part)
-        for info in (*part.registered_commands, *part.registered_groups):
-            info.rich_help_panel = title
+        for command in part.registered_commands:
+            command.rich_help_panel = title
+        for group in part.registered_groups:
+            group.rich_help_panel = title
         app.registered_commands += part.registered_commands
         app.registered_groups += part.registered_groups
 

@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Tools, toolsets and their distributions.", no_args_is_help=True)
     group.command(
         "list",
-        help="List toolsets, with their tools, and distributions (agent.toolsets, agent.distribution).\n\n"
+        help="List toolsets, their tools, and distributions. agent.toolsets and agent.distribution take them.\n\n"
         "hermes-lab tools list\n\n"
         "hermes-lab tools list core web   (only these toolsets)\n\n"
         "hermes-lab run -c configs/run.yaml -c agent.toolsets=\\[core] --out runs/core",

@@ -262,9 +262,7 @@ def test_a_plan_tells_the_size_of_a_run_and_writes_nothing(tmp_path: Path) -> No
     asked += ["-c", "suite.name=ledger", "-c", "suite.count=3", "-c", "run.samples=2", "--out", tmp_path / "run"]
     told = lab(*asked, "--plan")
     assert (told.returncode, told.stderr) == (0, "")
-    assert told.stdout == (
-        "plan: 3 tasks x 2 samples = 6 episodes\nsuite ledger, model hermes_lab.tasks.learner:noop\n"
-    )
+    assert told.stdout == ("plan: 3 tasks x 2 samples = 6 episodes\nsuite ledger, model tasks.learner:noop\n")
     assert not (tmp_path / "run").exists()
     assert lab(*asked, "--quiet").returncode == 0
     size = json.loads(lab(*asked, "--plan", "--json").stdout)
