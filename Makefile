@@ -14,11 +14,11 @@ HERMES := runs/real-hermes$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 # The scripted model's gain is large enough for 6 worlds; 20 detect one of 16 points with power 0.8.
 WORLDS ?= $(if $(MODEL_URL),20,6)
 PROGRAMS := .venv/programs
-# Resumes an interrupted run.
-resume = $(if $(wildcard $(1)/run.json),--resume)
+# Resumes the run or training that has left this file or folder.
+resume = $(if $(wildcard $(1)),--resume)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo loop real-hermes programs results results-small gpu-check notebooks docs check fast test simulations bench dist clean
+.PHONY: help setup demo loop real-hermes programs results results-small gpu-check notebooks docs check fast test simulations bench dist clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -42,7 +42,7 @@ setup: .venv/ready ## install into .venv
 
 demo: setup ## a learning experiment with the packaged model: run, fit, compare, report
 	$(LAB) doctor
-	$(LAB) experiment -c configs/demo.yaml $(ENDPOINT) --out $(DEMO) $(call resume,$(DEMO))
+	$(LAB) experiment -c configs/demo.yaml $(ENDPOINT) --out $(DEMO) $(call resume,$(DEMO)/run.json)
 	$(LAB) fit $(DEMO)
 	$(LAB) compare $(DEMO)
 	$(LAB) report $(DEMO)
@@ -50,13 +50,13 @@ demo: setup ## a learning experiment with the packaged model: run, fit, compare,
 loop: setup ## the full training loop: demonstrations, SFT, held-out evaluation, GRPO, held-out evaluation, comparison
 	$(LAB) study configs/experiments/demonstrations.yaml -c out=$(LOOP)/demonstrations
 	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(SHOWN)] \
-	  -c adapters=$(LOOP)/adapters -c resume=$(if $(wildcard $(SFT)),true,false)
-	$(LAB) experiment -c configs/heldout.yaml --out $(LOOP)/base $(call resume,$(LOOP)/base)
-	$(LAB) experiment -c configs/heldout.yaml -c model.adapter=$(SFT) --out $(LOOP)/sft $(call resume,$(LOOP)/sft)
+	  -c adapters=$(LOOP)/adapters $(call resume,$(SFT))
+	$(LAB) experiment -c configs/heldout.yaml --out $(LOOP)/base $(call resume,$(LOOP)/base/run.json)
+	$(LAB) experiment -c configs/heldout.yaml -c model.adapter=$(SFT) --out $(LOOP)/sft $(call resume,$(LOOP)/sft/run.json)
 	$(LAB) train grpo -c configs/train/grpo.yaml -c parent=$(SFT) -c adapters=$(LOOP)/adapters \
-	  -c out=$(LOOP)/rounds -c resume=$(if $(wildcard $(LOOP)/rounds/checkpoints/made_from.json),true,false) > $(LOOP)/grpo.txt
+	  -c out=$(LOOP)/rounds $(call resume,$(LOOP)/rounds/checkpoints/made_from.json) > $(LOOP)/grpo.txt
 	$(LAB) experiment -c configs/heldout.yaml -c model.adapter=$$(tail -n 1 $(LOOP)/grpo.txt) \
-	  --out $(LOOP)/grpo $(call resume,$(LOOP)/grpo)
+	  --out $(LOOP)/grpo $(call resume,$(LOOP)/grpo/run.json)
 	$(LAB) compare $(LOOP)/base $(LOOP)/sft
 	$(LAB) compare $(LOOP)/sft $(LOOP)/grpo
 	$(LAB) fit $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo
@@ -88,7 +88,7 @@ programs: $(PROGRAMS)/ready ## install what tests run: hermes-agent, Claude Code
 real-hermes: $(PROGRAMS)/hermes/ready ## the real hermes-agent in four arms: does it get better? MODEL_URL and MODEL_NAME for your model, WORLDS for smaller gains
 	$(LAB) agents check hermes --at $(PROGRAMS)/hermes
 	$(LAB) experiment -c configs/real-hermes.yaml -c agent.at=$(PROGRAMS)/hermes -c learning.worlds=$(WORLDS) $(ENDPOINT) \
-	  --out $(HERMES) $(call resume,$(HERMES))
+	  --out $(HERMES) $(call resume,$(HERMES)/run.json)
 	$(LAB) compare $(HERMES)
 	$(LAB) report $(HERMES)
 
@@ -160,5 +160,9 @@ dist: ## build the wheel and the sdist in dist/, byte for byte the same from the
 	  -d $(CURDIR)/dist
 	cd dist && sha256sum *.tar.gz *.whl | tee SHA256SUMS
 
-clean: ## delete .venv and runs/
-	rm -rf .venv runs
+clean: ## delete what was built, and caches; keep runs/ and .venv
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . \( -name .git -o -name '.venv*' -o -name runs \) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## also delete the environments of make: .venv, .venv-dist, .venv-gpu
+	rm -rf .venv .venv-dist .venv-gpu

@@ -1,7 +1,7 @@
 """`hermes-lab`: the command line. Turns errors into one-line messages and exit codes.
 
-Exit codes: 0 success; 2 usage or configuration error; 3 infrastructure failure, can be resumed; 130 interrupted, can be
-resumed.
+Exit codes: 0 success; 1 a failed check; 2 usage or configuration error; 3 infrastructure failure, can be resumed; 130
+interrupted, can be resumed.
 """
 
 import errno
@@ -47,6 +47,7 @@ from hermes_lab.runners.commands import (
     update,
     view,
 )
+from hermes_lab.runners.help_lists import add_panel, shorten
 
 _CHARS = 200
 
@@ -56,39 +57,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (
-    run,
-    experiment,
-    study,
-    chat,
-    gateway,
-    sessions,
-    cron,
-    skills,
-    show,
-    replay,
-    rescore,
-    summary,
-    fit,
-    compare,
-    audit,
-    power,
-    report,
-    view,
-    export,
-    suites,
-    tools,
-    mcp,
-    agents,
-    environments,
-    train,
-    adapters,
-    serve,
-    config,
-    update,
-    doctor,
-):
-    module.register(app)
+add_panel(app, "Run", (run, experiment, study, replay, rescore))
+add_panel(app, "Analyse", (show, summary, fit, compare, audit, power, report, view, export))
+add_panel(app, "Tasks, tools and skills", (suites, skills, tools, mcp, agents))
+add_panel(app, "Train", (environments, train, adapters, serve))
+add_panel(app, "Chat", (chat, gateway, sessions, cron))
+add_panel(app, "Set up", (config, update, doctor))
+shorten(app)
 
 
 @app.callback(invoke_without_command=True)
@@ -146,11 +121,11 @@ def _explain(error: BaseException) -> int:
 
 
 def _resumes() -> bool:
-    """Whether the current command has --resume."""
+    """Whether the current command keeps episodes in a run folder, which --resume continues."""
     command = typer.main.get_command(app)
     for word in sys.argv[1:]:
         command = getattr(command, "commands", {}).get(word, command)
-    return any("--resume" in parameter.opts for parameter in command.params)
+    return {"--resume", "--out"} <= {option for parameter in command.params for option in parameter.opts}
 
 
 def _fail(message: str, code: int) -> int:

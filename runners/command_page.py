@@ -22,7 +22,8 @@ Every command with its arguments and options, as `--help` prints them. This page
 - `-c` takes a YAML file or `key=value`, any number of times, merged from left to right.
   [Configuration](configuration.md) has every field.
 - Exit codes: 0 success; 1 a check has failed, where a command says so; 2 a mistake in the command or configuration;
-  3 some episodes errored or a budget is spent, and `--resume` continues; 130 interrupted, can be resumed.
+  3 some episodes errored, a budget is spent, or an endpoint or server failed, and `--resume` continues if there is one;
+  130 interrupted, can be resumed.
 - `{PROGRAM} --install-completion` adds tab completion to your shell."""
 
 
@@ -30,10 +31,17 @@ def page() -> str:
     """The page."""
     root = typer.main.get_command(app)
     listed = dict(_commands((), root))
-    groups = [name for name, command in listed.items() if " " not in name and not _inner(command)]
-    groups += [name for name, command in listed.items() if _inner(command)]
-    parts = [_INTRODUCTION, "\n".join(["| command | |", "|---|---|", *map(_entry, groups, map(listed.get, groups))])]
-    parts += [part for name in groups for part in _group(name, listed)]
+    panels: dict[str, list[str]] = {}
+    for name, command in listed.items():
+        if " " not in name:
+            panels.setdefault(command.rich_help_panel, []).append(name)
+    parts = [_INTRODUCTION]
+    for title, names in panels.items():
+        parts += [
+            f"**{title}**",
+            "\n".join(["| command | |", "|---|---|", *map(_entry, names, map(listed.get, names))]),
+        ]
+    parts += [part for names in panels.values() for name in names for part in _group(name, listed)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -51,8 +59,7 @@ def _inner(command: Any) -> dict[str, Any]:
 
 
 def _entry(name: str, command: Any) -> str:
-    first = _paragraphs(command)[0]
-    return f"| [`{name}`](#{_anchor(name)}) | {_cell(first.partition('. ')[0].rstrip('.:'))} |"
+    return f"| [`{name}`](#{_anchor(name)}) | {_cell(_linked(command.short_help).rstrip('.'))} |"
 
 
 def _anchor(name: str) -> str:

@@ -58,7 +58,7 @@ def experiment(fields: tuple[str, ...], out: Path) -> None:
     """Two lanes of two rounds, one without and one with skill learning."""
     small = ("learning.rounds=2", "learning.round_size=1", "learning.worlds=1", "learning.arms=[off, on]")
     options = [part for field in (*LEARNER, *small, *fields) for part in ("-c", field)]
-    _lab("learn", *options, "--out", str(out), "--quiet")
+    _lab("experiment", *options, "--out", str(out), "--quiet")
 
 
 def digest(run: Path) -> str:

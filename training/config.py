@@ -44,7 +44,7 @@ class Training(Section):
     parent: NameOrPath = ""
     """An adapter to continue from, its folder or name; empty starts a new one."""
     resume: bool = False
-    """Continue the newest version from its last checkpoint, after a kill."""
+    """Continue the newest version from its last checkpoint, after a kill. On the command line: `--resume`."""
 
 
 class TrainConfig(Training):

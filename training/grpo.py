@@ -1,6 +1,6 @@
 """GRPO in short on-policy rounds: the newest version samples rollouts, and a few optimiser steps give the next one.
 
-All state is on disk, so a killed training can continue with `resume=true`.
+All state is on disk, so a killed training can continue with `--resume`.
 """
 
 import json
@@ -222,7 +222,7 @@ def _collect(
     episodes = _episodes(grpo_run, number)
     ends = [episode.status for found in episodes.values() for episode in found]
     if not (ok := ends.count("ok")):
-        raise ModelError(f"{folder}: no rollout finished; see its episodes, then continue with resume=true")
+        raise ModelError(f"{folder}: no rollout finished; see its episodes, then continue with --resume")
     write_json(mark, {"finished": ok, "errored": len(ends) - ok})
     return episodes
 

@@ -284,7 +284,7 @@ def _so_far(config: GrpoConfig, rounds: int) -> str:
     found = Rounds(Path(config.out))
     if not found.begun:
         return ""
-    return f"; {len(found.done())} of {rounds} rounds are done (resume=true continues, or give another out)"
+    return f"; {len(found.done())} of {rounds} rounds are done (--resume continues, or give another out)"
 
 
 def _percent(share: float) -> str:

@@ -38,7 +38,7 @@ def evaluate(grpo_run: GrpoRun, sampler: Sampler, say: Say, *, ended: bool = Fal
     sampler.collect(batch)
     judged = _judged(run)
     if not judged:
-        raise ModelError(f"{run}: no held-out rollout was judged; see its episodes, then continue with resume=true")
+        raise ModelError(f"{run}: no held-out rollout was judged; see its episodes, then continue with --resume")
     rate = rate_over([bool(each.success) for each in judged], [place_of(each) for each in judged])
     unscored = batch.tasks - len(judged)
     if step:

@@ -117,7 +117,7 @@ class Rounds:
         if not resume:
             if path.exists():
                 raise ConfigError(
-                    f"out: {out} already contains a training; continue it with resume=true, or give another out"
+                    f"out: {out} already contains a training; continue it with --resume, or give another out"
                 )
             write_json(path, made_from)
             return cls(out)

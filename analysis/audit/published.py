@@ -99,7 +99,6 @@ REFLEXION_PAIRED_TRIAL = 6
 REFLEXION_ONLY = {"reflexion": 23, "base": 1}
 """Environments solved by only one of the two by the end of that trial, counted in the same logs."""
 
-STREAMBENCH_SETTINGS = ("zero-shot", "Self-StreamICL", "MAM-StreamICL")
 STREAMBENCH_PERCENT = {
     "DDXPlus": (52.85, 70.56, 83.50),
     "Spider": (67.89, 74.63, 75.69),
@@ -107,4 +106,4 @@ STREAMBENCH_PERCENT = {
     "ToolBench": (61.38, 71.33, 75.87),
     "HotpotQA": (48.49, 54.80, 55.20),
 }
-"""StreamBench table 2 (Wu et al. 2024, arXiv 2406.08747), in percent, one value per setting."""
+"""StreamBench table 2 (Wu et al. 2024, arXiv 2406.08747), in percent: zero-shot, Self-StreamICL, MAM-StreamICL."""

@@ -59,7 +59,7 @@ class ComparisonResult:
         return {name: getattr(self, name) for name in names}
 
 
-def compare(before: Path, after: Path | None = None, arms: Sequence[str] = ()) -> ComparisonResult:
+def compare(before: Path, after: Path | None = None, *, arms: Sequence[str] = ()) -> ComparisonResult:
     """Compares two runs, or the arms of one run, each with the first.
 
     In two runs `arms` names the arm to compare; without it all are compared together. Without `arms`, one run is

@@ -1,12 +1,11 @@
 """Estimates over lanes: episodes of a lane share a library and are dependent, lanes are not."""
 
-from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hermes_lab.analysis.curves import Array
-from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS, cluster_weights, levels
+from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS, levels
 from hermes_lab.analysis.stats.intervals import Interval
 
 DRAWS = 2000
@@ -37,16 +36,3 @@ def interval_of(draws_B: Array, lanes: int) -> Interval | None:
         draws_B, levels(lanes), method="inverted_cdf"
     )  # other methods interpolate between infinite draws
     return Interval(float(low), float(high)) if low + _ROUNDING < high else None
-
-
-def mean_over_lanes(values: Sequence[float], lanes: Sequence[Hashable], *, seed: int = 0) -> Estimate:
-    """The mean of `values` (at least one) and its interval from resampling whole lanes."""
-    places = {lane: place for place, lane in enumerate(dict.fromkeys(lanes))}
-    lane_of_value = [places[lane] for lane in lanes]
-    sums_C = np.bincount(lane_of_value, weights=values)
-    counts_C = np.bincount(lane_of_value)
-    weights_B_C = cluster_weights(len(places), DRAWS, seed)
-    return Estimate(
-        float(sums_C.sum() / counts_C.sum()),
-        interval_of((weights_B_C @ sums_C) / (weights_B_C @ counts_C), len(places)),
-    )

@@ -1,6 +1,6 @@
 """Kaplan-Meier survival curve: the share of tasks still unsolved, with censoring.
 
-Intervals and the log-rank test treat tasks as independent: use them for plots, not to compare runs.
+Intervals treat tasks as independent: use them for plots, not to compare runs.
 """
 
 import math
@@ -59,13 +59,6 @@ class KaplanMeier(NamedTuple):
         return float(self.times_T[passed_T.argmax()]) if passed_T.any() else math.inf
 
 
-class LogRank(NamedTuple):
-    """Log-rank test of equal survival curves: chi-squared with one degree of freedom, and p."""
-
-    statistic: float
-    p_value: float
-
-
 def kaplan_meier(times: npt.ArrayLike, censored: npt.ArrayLike) -> KaplanMeier:
     """The product-limit estimate (Kaplan and Meier 1958, J. Am. Stat. Assoc. 53:457).
 
@@ -99,28 +92,6 @@ def _survival(at_risk_T: Array, solved_T: Array) -> Array:
     and the median by an event."""
     kept = (Fraction(int(risk - solved), int(risk)) for risk, solved in zip(at_risk_T, solved_T, strict=True))
     return np.array([float(share) for share in accumulate(kept, mul)])
-
-
-def log_rank(
-    times: npt.ArrayLike, censored: npt.ArrayLike, other_times: npt.ArrayLike, other_censored: npt.ArrayLike
-) -> LogRank:
-    """Whether two groups are solved equally fast (Mantel 1966). NaN if the groups cannot differ."""
-    from scipy.stats import chi2
-
-    one_N, one_censored_N = _checked(times, censored)
-    two_N, two_censored_N = _checked(other_times, other_censored)
-    both_N = np.concatenate([one_N, two_N])
-    times_T, solved_T = _solved(both_N, np.concatenate([one_censored_N, two_censored_N]))
-    at_risk_T, one_T = _at_risk(both_N, times_T), _at_risk(one_N, times_T)
-    observed = (~one_censored_N).sum()
-    expected = (solved_T * one_T / at_risk_T).sum()
-    spare_T = np.maximum(at_risk_T - 1, 1)
-    share_T = one_T / at_risk_T
-    variance = (solved_T * share_T * (1 - share_T) * (at_risk_T - solved_T) / spare_T).sum()
-    if variance == 0:
-        return LogRank(math.nan, math.nan)
-    statistic = float((observed - expected) ** 2 / variance)
-    return LogRank(statistic, float(chi2.sf(statistic, 1)))
 
 
 def _checked(times: npt.ArrayLike, censored: npt.ArrayLike) -> tuple[Array, npt.NDArray[np.bool_]]:

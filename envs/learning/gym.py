@@ -26,7 +26,7 @@ from hermes_lab.models.weights import silent
 from hermes_lab.skills.library import Library
 from hermes_lab.types import Episode
 
-WORKER = ("model.provider=scripted", "model.name=tasks.learner:learner")
+WORKER = ("model.provider=scripted", "model.name=hermes_lab.tasks.learner:learner")
 """Who works if the configuration names no model: a policy that follows skills, of the lab itself."""
 
 _REVIEW_TOOLS = ("skill_manage", "skill_view", "skills_list")

@@ -1,6 +1,5 @@
 """What a review adds to the knowledge of a lane, and how much of it."""
 
-import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -32,11 +31,6 @@ class Added(NamedTuple):
 def digest_of(knowledge: Knowledge) -> str:
     """Identifies the skills and notes: the library's snapshot, and that of the notes if there are any."""
     return "+".join(filter(None, (knowledge.library.snapshot, knowledge.notes_snapshot)))
-
-
-def short_digest(knowledge: Knowledge) -> str:
-    """The same in 16 hexadecimal digits."""
-    return hashlib.sha256(digest_of(knowledge).encode()).hexdigest()[:16]
 
 
 def after_work(start: Knowledge, episode: Episode, config: MemoryConfig) -> Knowledge:

@@ -63,7 +63,7 @@ def _check_state(config: RunConfig, program: Program, arms: Sequence[Arm]) -> No
     if not program.state:
         raise ConfigError(f"agent.carry_state: {program.name} has no memory besides its skills and notes to carry")
     if "on" not in arms:
-        raise ConfigError("agent.carry_state: only arm `on` of an experiment (`hermes-lab learn`) carries it")
+        raise ConfigError("agent.carry_state: only arm `on` of an experiment (`hermes-lab experiment`) carries it")
     if other := [arm for arm in arms if arm in ("placebo", "oracle")]:
         raise ConfigError(
             f"agent.carry_state: not with learning.arms={', '.join(other)}, because the lab can neither blank the "

@@ -29,17 +29,15 @@ def register(app: typer.Typer) -> None:
     )(list_)
     group.command(
         "show",
-        help="Show an adapter's lineage back to the base model, with the scores of each version.\n\n"
-        "hermes-lab adapters show sft-v2",
+        help="Show an adapter's lineage, with the scores of each version.\n\nhermes-lab adapters show sft-v2",
     )(show)
     group.command(
         "score",
-        help="Add an adapter's held-out score to its card, from a finished run of that adapter.\n\n"
-        "hermes-lab adapters score sft-v2 runs/heldout",
+        help="Add an adapter's score in a finished run to its card.\n\nhermes-lab adapters score sft-v2 runs/heldout",
     )(score)
     group.command(
         "load",
-        help="Load an adapter into a running vLLM server, under a name that contains its digest.\n\n"
+        help="Load an adapter into a running vLLM server. Its name there contains its digest.\n\n"
         "hermes-lab adapters load sft-v2",
     )(load)
     group.command(
@@ -48,13 +46,13 @@ def register(app: typer.Typer) -> None:
     )(unload)
     group.command(
         "merge",
-        help="Merge an adapter into its base model and write a folder that any server can load.\n\n"
+        help="Merge an adapter into its base model. Writes a folder that any server can load.\n\n"
         "hermes-lab adapters merge sft-v2 -o models/mine",
     )(merge)
     group.command(
         "prune",
-        help="List adapter versions that are no longer needed: unfinished ones, and superseded ones without children "
-        "or runs. --apply removes them.\n\nhermes-lab adapters prune --apply",
+        help="List adapter versions that are no longer needed. These are unfinished ones, and superseded ones without "
+        "children or runs. --apply removes them.\n\nhermes-lab adapters prune --apply",
     )(prune)
     app.add_typer(group, name="adapters")
 
@@ -145,7 +143,7 @@ def merge(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.", show_default=False)],
     base: Annotated[str, typer.Option(help="The base model.", show_default="the one on the adapter's card")] = "",
     float32: Annotated[
-        bool, typer.Option("--float32", help="Write float32: twice the size, and nothing is rounded.")
+        bool, typer.Option("--float32", help="Write float32: twice the size, without rounding.")
     ] = False,
     root: Root = ADAPTERS,
 ) -> None:

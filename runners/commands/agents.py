@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 
 
@@ -17,8 +18,9 @@ def register(app: typer.Typer) -> None:
     )(list_)
     group.command(
         "check",
-        help="Run a program on one small task with a scripted model, in a sandbox and without a network: a tool call, "
-        "a rejection, a second submission, a skill that it reads, and a review. Exits 2 if a step fails.\n\n"
+        help="Check that a program works with the lab. Runs one small task with a scripted model, in a sandbox and "
+        "without a network: a tool call, a rejection, a second submission, a skill that it reads, and a review. Exits "
+        "1 if a step fails.\n\n"
         "hermes-lab agents check hermes --at ~/.venvs/hermes",
     )(check)
     app.add_typer(group, name="agents")
@@ -31,9 +33,7 @@ def list_(json: options.Json = False) -> None:
 
     found = [describe(find_program(name)) for name in program_names()]
     if json:
-        import msgspec
-
-        typer.echo(msgspec.json.encode(found).decode())
+        output.print_json(found)
         return
     for program in found:
         typer.echo(f"{program['name']:<16} {program['summary']}")
@@ -64,7 +64,5 @@ def check(
 
     steps = check_program(program, str(at or ""), config or [], (lambda _: None) if json else say)
     if json:
-        import msgspec
-
-        typer.echo(msgspec.json.encode([step._asdict() for step in steps]).decode())
-    return 2 if any(step.works is False for step in steps) else 0
+        output.print_json([step._asdict() for step in steps])
+    return 1 if any(step.works is False for step in steps) else 0

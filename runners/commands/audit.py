@@ -13,7 +13,7 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "audit",
-        help="Compare published learning curves with what their own formula gives and with what a run measured.\n\n"
+        help="Check published learning curves against their own formula, and against a run.\n\n"
         "hermes-lab audit\n\nhermes-lab audit runs/learner",
     )(audit)
 

@@ -5,16 +5,17 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(what: str, total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
-    """Yields a function to call after each of the `total` items. The bar is only drawn if stderr is a terminal."""
+def progress_bar(what: str, total: int | None = None, *, shown: bool) -> Iterator[Callable[..., None]]:
+    """Yields a function to call after each of the `total` items, with the total as its argument if it was not known
+    before. The bar is only drawn if stderr is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     if not shown or not console.is_terminal:
-        yield lambda: None
+        yield lambda _=None: None
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what, total=total)
-        yield lambda: progress.advance(task)
+        yield lambda total=None: progress.update(task, advance=1, total=total)

@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
         "USER.md. `/skill-name PROMPT` loads a skill. Its config.yaml (`hermes-lab config init`) is read before the "
         "-c options.\n\n"
         "On a terminal, /help lists the commands, Tab completes them, Ctrl-C stops a turn, and Ctrl-D quits. You "
-        "may type while the agent works: messages wait for the end of the turn.",
+        "can type while the agent works: messages are sent after the turn.",
     )(chat)
 
 

@@ -61,7 +61,7 @@ def compare(
 
         check_suffix(plot)
     chosen = [name.strip() for name in arms.split(",")] if arms else []
-    result = compare(before, after, chosen)
+    result = compare(before, after, arms=chosen)
     found = [result, *result.others]
     if plot:
         from hermes_lab.analysis.plots import save, verdict_figure

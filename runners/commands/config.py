@@ -43,16 +43,15 @@ def register(app: typer.Typer) -> None:
     )(docs)
     group.command(
         "check",
-        help="Check files of runs, experiments, studies, trainings and locks, and print all mistakes with file, line, "
-        "field and remedy. Without FILES, check config.yaml of the Hermes home. Nothing is started. Exits 2 if there "
-        "is a mistake.\n\n"
+        help="Check configuration files, and print every mistake and its remedy. Reads files of runs, experiments, "
+        "studies, trainings and locks, and names file, line and field. Without FILES, check config.yaml of the Hermes "
+        "home. Nothing is started. Exits 2 if there is a mistake.\n\n"
         "hermes-lab config check configs/run.yaml configs/experiments/flagship.yaml\n\n"
         "hermes-lab config check configs/train/sft.yaml -c data=runs/demonstrations   (with an override)",
     )(check)
     group.command(
         "init",
-        help="Write config.yaml with comments into the Hermes home. `hermes-lab chat` reads it. Refuses to overwrite "
-        "one.",
+        help="Write config.yaml with comments into the Hermes home. `hermes-lab chat` reads it. Never overwrites one.",
     )(init)
     app.add_typer(group, name="config")
 

@@ -27,8 +27,8 @@ def register(app: typer.Typer) -> None:
     """Adds the commands."""
     group = typer.Typer(
         no_args_is_help=True,
-        help="Scheduled jobs: prompts and commands that run at set times. `run` or a gateway runs them. Jobs may also "
-        "stand in `cron` of config.yaml.",
+        help="Scheduled jobs: prompts and commands that run at set times. `run` or a gateway runs them. Jobs can "
+        "also be defined under `cron` in config.yaml.",
     )
     app.add_typer(group, name="cron")
     group.command("list", help="List the jobs.\n\nhermes-lab cron list --json")(list_)
@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
     )(run)
     group.command(
         "tick",
-        help="Run what is due now, and exit when it is done: for a system's crontab.\n\n"
+        help="Run the jobs that are due now, then exit. For a system's crontab.\n\n"
         "*/5 * * * * hermes-lab cron tick   (slots of the last hour are still due)",
     )(tick)
 
@@ -101,30 +101,30 @@ def add(
             help="Five cron fields, @daily, 'every 2h', or one time: '2027-03-28 09:00'.", show_default=False
         ),
     ],
-    prompt: Annotated[str, typer.Argument(help="What the agent is asked.", show_default=False)] = "",
+    prompt: Annotated[str, typer.Argument(help="The prompt for the agent.", show_default=False)] = "",
     command: Annotated[
         list[str] | None,
         typer.Option(
-            help="A hermes-lab command line instead; repeatable: until one fails. {date} and {slot} are replaced.",
+            help="Run this hermes-lab command instead; repeatable: stops if one fails. {date} and {slot} are replaced.",
             show_default=False,
         ),
     ] = None,
-    zone: Annotated[str, typer.Option(help="Time zone; else user.timezone, else the machine's.")] = "",
+    zone: Annotated[str, typer.Option(help="Time zone; default: user.timezone, then the machine's.")] = "",
     skill: Annotated[list[str] | None, typer.Option(help="A skill to load; repeatable.", show_default=False)] = None,
-    model: Annotated[str, typer.Option(help="Instead of model.name.", show_default=False)] = "",
+    model: Annotated[str, typer.Option(help="Overrides model.name.", show_default=False)] = "",
     toolset: Annotated[
-        list[str] | None, typer.Option(help="Instead of agent.toolsets; repeatable.", show_default=False)
+        list[str] | None, typer.Option(help="Overrides agent.toolsets; repeatable.", show_default=False)
     ] = None,
     deliver: Annotated[
         str, typer.Option(help="Also send the result to a file (./news.txt), a platform or the key of a chat.")
     ] = "local",
     file: Annotated[
-        list[str] | None, typer.Option(help="A file or pattern to send, too; repeatable.", show_default=False)
+        list[str] | None, typer.Option(help="Also send this file or pattern; repeatable.", show_default=False)
     ] = None,
-    repeat: Annotated[int | None, typer.Option(help="How often in all.", show_default=False)] = None,
-    missed: Annotated[str, typer.Option(help="Slots while nothing ran jobs: skip, or run once.")] = "skip",
-    retry: Annotated[int, typer.Option(help="How often an interrupted run is repeated.")] = 0,
-    max_seconds: Annotated[float, typer.Option(help="When a run is ended.")] = 3600.0,
+    repeat: Annotated[int | None, typer.Option(help="Maximum number of runs.", show_default=False)] = None,
+    missed: Annotated[str, typer.Option(help="Slots missed while nothing ran jobs: skip, or run once.")] = "skip",
+    retry: Annotated[int, typer.Option(help="How often to retry an interrupted run.")] = 0,
+    max_seconds: Annotated[float, typer.Option(help="Time limit of a run, in seconds.")] = 3600.0,
     json: options.Json = False,
 ) -> None:
     """`hermes-lab cron add`."""
@@ -178,8 +178,8 @@ def trigger(name: Name, config: options.Config = None, json: options.Json = Fals
     claim = RunStore(hermes_home()).claim_by_hand(name, datetime.now(UTC))
     with one_interrupt():
         ended: Run | None = anyio.run(_ticker(config).work, claim)
-    if ended is None:  # another process took it for lost
-        output.say(f"{name}: the run was given up")
+    if ended is None:
+        output.say(f"{name}: another process marked this run as lost; see `hermes-lab cron show {name}`")
         return 1
     if json:
         output.print_json(ended)

@@ -13,6 +13,7 @@ import typer
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError, HermesLabError, SandboxError
 from hermes_lab.models import weights
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.sandbox import probe
 from hermes_lab.sandbox.docker_engine import describe as describe_docker
@@ -31,7 +32,7 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "doctor",
-        help="Check what this machine can run and how to install what is missing. Exits 2 if nothing can run.\n\n"
+        help="Check what this machine can run and how to install what is missing. Exits 1 if nothing can run.\n\n"
         "hermes-lab doctor\n\nhermes-lab doctor --json",
     )(doctor)
 
@@ -43,14 +44,12 @@ def doctor(json: options.Json = False) -> int:
     findings = [check() for check in (*where, *what)]
     findings += _programs()
     if json:
-        import msgspec
-
-        typer.echo(msgspec.json.encode([finding._asdict() for finding in findings]).decode())
+        output.print_json([finding._asdict() for finding in findings])
     else:
         for finding in findings:
             mark = "ok  " if finding.works else ("MISS" if finding.needed else "-   ")
             typer.echo(f"{mark}  {finding.what:<16} {finding.detail}")
-    return 2 if any(finding.needed and not finding.works for finding in findings) else 0
+    return 1 if any(finding.needed and not finding.works for finding in findings) else 0
 
 
 def _python() -> Finding:

@@ -10,7 +10,11 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 
 Lock = Annotated[
-    Path | None, typer.Option("--lock", help="A lock file with a `grpo` section; its values override all others.")
+    Path | None,
+    typer.Option(
+        "--lock",
+        help="A lock file with a `grpo` section; a source that sets another value for one of its fields is refused.",
+    ),
 ]
 Folder = Annotated[
     Path | None, typer.Option("--out", "-o", help="The folder for episodes and vLLM's log.", show_default=False)
@@ -23,14 +27,14 @@ def register(app: typer.Typer) -> None:
     group.command("list", help="List the environments.\n\nhermes-lab env list")(list_)
     group.command(
         "check",
-        help="Run Gymnasium's environment checker on a suite. With --signal, measure how many groups of rollouts teach "
-        "something, and what would raise it, before a trainer is started.\n\n"
+        help="Run Gymnasium's environment checker on a suite. With --signal, measure how many groups have "
+        "usable reward differences, and suggest changes, before a trainer is started.\n\n"
         "hermes-lab env check ledger\n\n"
         "hermes-lab env check ledger --signal -n 16 -c configs/env/atropos.yaml -c model.adapter=packaged",
     )(check)
     group.command(
         "serve",
-        help="Send scored groups to an Atropos server until the trainer has reached its step count.\n\n"
+        help="Send scored groups to an Atropos server. Stops when the trainer has reached its step count.\n\n"
         "hermes-lab env serve -c configs/env/atropos.yaml --api-url http://127.0.0.1:8000\n\n"
         "hermes-lab env serve -c configs/env/locked.yaml --lock configs/locks/grpo-cpu.yaml --api-url "
         "http://127.0.0.1:8010",
@@ -42,7 +46,7 @@ def register(app: typer.Typer) -> None:
     )(process)
     group.command(
         "evaluate",
-        help="Measure the success rate on held-out tasks, with greedy sampling and a 95 % Wilson interval.\n\n"
+        help="Measure the success rate on held-out tasks. Samples greedily; gives a 95 % Wilson interval.\n\n"
         "hermes-lab env evaluate -c configs/env/atropos.yaml -c env.eval_count=50 -o evaluation.json",
     )(evaluate)
     app.add_typer(group, name="env")

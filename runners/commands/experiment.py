@@ -11,7 +11,6 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.execute import run_plan
-from hermes_lab.runners.commands.study import run_study
 from hermes_lab.runners.plans import describe, plan_of
 
 RoundSize = Annotated[
@@ -20,12 +19,13 @@ RoundSize = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command, and its earlier name."""
+    """Adds the command."""
     app.command(
         "experiment",
-        help="Run a learning experiment: arms x replicates x worlds, on the same tasks in the same order. Arms: skill "
-        "learning off and on, a frozen library, the suite's true rules (oracle), and skills without content (placebo). "
-        "It prints its plan and statistical power first; see docs/experiments.md.\n\n"
+        help="Run a learning experiment, which measures what skills add. It runs arms x replicates x worlds on the "
+        "same tasks in the same order. Arms: skill learning off and on, a frozen library, the suite's true rules "
+        "(oracle), and skills without content (placebo). It prints its plan and statistical power first; see "
+        "docs/experiments.md.\n\n"
         "hermes-lab experiment -c configs/experiment.yaml --plan   (only print the plan)\n\n"
         "hermes-lab experiment -c configs/experiment.yaml --out runs/experiment\n\n"
         "hermes-lab experiment -c configs/experiment.yaml --out runs/experiment --resume   (after a crash)\n\n"
@@ -34,32 +34,26 @@ def register(app: typer.Typer) -> None:
         "hermes-lab experiment -c configs/heldout.yaml -c model.merge=false "
         "-c 'learning.adapters=[\"\", runs/adapter]' --out runs/both   (skills x weights)",
     )(experiment)
-    app.command("learn", hidden=True, help="The earlier name of `experiment`.")(experiment)
 
 
 def experiment(
     file: Annotated[
         Path | None,
-        typer.Argument(help="A YAML file, as with -c. A file with `parts:` is a study.", show_default=False),
+        typer.Argument(help="A YAML file, as with -c.", show_default=False),
     ] = None,
     config: options.Config = None,
     out: options.Out = None,
     resume: options.Resume = False,
     only_plan: options.PlanOnly = False,
-    so_far: Annotated[bool, typer.Option("--so-far", hidden=True)] = False,
     round_size: RoundSize = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> int:
     """`hermes-lab experiment`."""
-    sources = config or []
-    if file and _is_study(file):
-        if given := [name for name, value in (("--out", out), ("--round-size", round_size)) if value]:
-            fix = {"--out": "-c out=FOLDER", "--round-size": f"-c learning.round_size={round_size}"}[given[0]]
-            raise ConfigError(f"{given[0]}: {file} is a study; use {fix}")
-        output.say(f"{file} is a study; run it with `hermes-lab study {file}`")
-        return run_study(file, sources, only_plan=only_plan, so_far=so_far, quiet=quiet, json=json)
-    sources = [*([str(file)] if file else []), *sources]
+    sources = [*([str(file)] if file else []), *(config or [])]
+    for source in sources:
+        if "=" not in source and _is_study(Path(source)):
+            raise ConfigError(f"{source} is a study; run it with `hermes-lab study {source}`")
     sources += [f"learning.round_size={round_size}"] if round_size else []
     plan = plan_of("learn", sources, out, only_shown=only_plan)
     if not only_plan:

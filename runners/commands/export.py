@@ -48,7 +48,7 @@ def export(
         bool,
         typer.Option(
             "--consent",
-            help="Also export turns of chats recorded without `chat.consent`: everyone who wrote in them agrees.",
+            help="Also export turns of chats recorded without `chat.consent`, if everyone who wrote in them agrees.",
         ),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier export.")] = False,

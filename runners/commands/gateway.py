@@ -49,21 +49,21 @@ def register(app: typer.Typer) -> None:
     )(run)
     group.command(
         "status",
-        help="Show whether the gateway runs, its platforms, and what waits. Exits 3 if it does not run.\n\n"
+        help="Show whether the gateway runs, its platforms, and pending messages. Exits 3 if it does not run.\n\n"
         "hermes-lab gateway status --json",
     )(status)
     group.command(
         "restart",
-        help="Let a running gateway finish its turns, and start again with the same options: for a new version, or a "
-        "changed config.yaml. What arrives meanwhile is answered afterwards. Exits 3 if it does not run, or does not "
-        "come back.\n\nhermes-lab gateway restart",
+        help="Restart a running gateway, for a new version or a changed config.yaml. It finishes its turns, and starts "
+        "again with the same options. Messages that arrive meanwhile are answered afterwards. Exits 3 if it does not "
+        "run, or does not come back.\n\nhermes-lab gateway restart",
     )(restart)
     group.command(
         "pair",
-        help="Let in a person who wrote to the agent and got this CODE. Without it, list who waits and who was let "
-        "in.\n\nhermes-lab gateway pair K7M2P9QX",
+        help="Approve a person who wrote to the agent and got this CODE. Without CODE, list who waits and who is "
+        "approved.\n\nhermes-lab gateway pair K7M2P9QX",
     )(pair)
-    group.command("unpair", help="Shut out a person who was let in.\n\nhermes-lab gateway unpair telegram 5490634439")(
+    group.command("unpair", help="Withdraw the approval of a person.\n\nhermes-lab gateway unpair telegram 5490634439")(
         unpair
     )
 
@@ -139,7 +139,7 @@ def status(json: options.Json = False) -> int:
 
 def restart(
     if_older: Annotated[
-        bool, typer.Option("--if-older", help="Only one that runs from another installation or version than this.")
+        bool, typer.Option("--if-older", help="Only if it runs from another installation or version than this.")
     ] = False,
 ) -> int:
     """`hermes-lab gateway restart`."""

@@ -34,19 +34,20 @@ def register(app: typer.Typer) -> None:
     )(list_)
     group.command(
         "check",
-        help="Start each server, list its tools, and call one that only reads and needs no arguments. Servers of scope "
-        f"`episode` run in a sandbox. Exits 3 if a server fails. {_WHICH}\n\nhermes-lab mcp check -c mcp.yaml",
+        help="Check that each server starts and answers. Lists its tools, and calls one that only reads and needs no "
+        f"arguments. Servers of scope `episode` run in a sandbox. Exits 1 if a server fails. "
+        f"{_WHICH}\n\nhermes-lab mcp check -c mcp.yaml",
     )(check)
     group.command(
         "call",
-        help="Call one tool with ARGUMENTS, a JSON object, and print its answer as the agent would see it. Exits 1 if "
+        help="Call one tool, and print its answer as the agent would see it. ARGUMENTS is a JSON object. Exits 1 if "
         f"the call fails. {_WHICH}\n\n"
         'hermes-lab mcp call files read_text_file \'{"path": "/home/ann/notes/todo.md"}\'',
     )(call)
     group.command(
         "serve",
-        help="Serve runs to other agents, as an MCP server that only reads: runs, summary, show, compare, skills and "
-        "tasks. Over stdin and stdout, or over streamable HTTP at /mcp.\n\nhermes-lab mcp serve --runs runs\n\n"
+        help="Serve runs to other agents as a read-only MCP server. Its tools are runs, summary, show, compare, skills "
+        "and tasks; over stdin and stdout, or streamable HTTP at /mcp.\n\nhermes-lab mcp serve --runs runs\n\n"
         "hermes-lab mcp serve --http 127.0.0.1:8765\n\n"
         "claude mcp add lab -- hermes-lab mcp serve --runs /home/ann/runs",
     )(serve)
@@ -83,9 +84,7 @@ def _each(sources: list[str] | None, json: bool, *, called: bool) -> int:
     anyio.run(all_servers)
     found = {name: found[name] for name in whole.mcp.servers}
     if json:
-        import msgspec
-
-        typer.echo(msgspec.json.encode(found).decode())
+        output.print_json(found)
     else:
         for name, server in found.items():
             _show(name, server, called=called)
@@ -95,7 +94,8 @@ def _each(sources: list[str] | None, json: bool, *, called: bool) -> int:
 
         of = counted(len(found) - failed, "server")
         typer.echo(f"{counted(tools, 'tool')} of {of}" + (f"; {failed} failed" if failed else ""))
-    return 3 if any("error" in server for server in found.values()) else 0
+    failure = 1 if called else 3  # a failed check; or a list that lacks a server
+    return failure if any("error" in server for server in found.values()) else 0
 
 
 def _show(name: str, server: dict[str, Any], *, called: bool) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import anyio
-import msgspec
 import typer
 
 from hermes_lab.agent.loop import REPLAY_LOG
@@ -50,8 +49,8 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "replay",
-        help="Rerun an episode with the same task, skills, sandbox and recorded replies, and compare all messages byte "
-        "for byte. Exits 1 if they differ.\n\n"
+        help="Rerun an episode and compare all messages byte for byte. It gets the same task, skills, sandbox and "
+        "recorded replies. Exits 1 if a message differs.\n\n"
         "hermes-lab replay runs/first --episode 'ledger|train-w0-s0-000|main|0|0'\n\n"
         "hermes-lab replay runs/first --episode 0   (the first that `show` lists)\n\n"
         "hermes-lab replay runs/first --episode 0 --live   (query the model again)",
@@ -89,7 +88,7 @@ def replay(
     count = len(_messages(recorded))
     if json:
         report = {"episode": recorded.key, "messages": count, "same": not difference, "difference": difference}
-        typer.echo(msgspec.json.encode(report | {"answers_now": changed}).decode())
+        output.print_json(report | {"answers_now": changed})
         return 1 if difference else 0
     same = f"all {count} messages are the same, byte for byte{_left_out(manifest)}"
     typer.echo(f"{recorded.key}: {difference or same}")

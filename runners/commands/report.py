@@ -16,8 +16,8 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "report",
-        help="Write one self-contained HTML page: verdict, effect, cost and regressions; curves, arms, skills and "
-        "transfer; and trajectories side by side. It needs no network.\n\n"
+        help="Write one self-contained HTML page about runs. It contains the verdict, effect, cost and regressions; "
+        "curves, arms, skills and transfer; and trajectories side by side. It needs no network.\n\n"
         "hermes-lab report runs/demo\n\n"
         "hermes-lab report runs/base runs/tuned -o tuned.html   (compares the first with the last)\n\n"
         "hermes-lab report runs/large --trajectories 500   (the pairs that changed, then a sample)",

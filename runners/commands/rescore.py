@@ -10,22 +10,22 @@ import typer
 from hermes_lab.records import write_json
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.bar import progress_bar
 from hermes_lab.runners.engine.execute import run_blocking
 from hermes_lab.runners.rescoring.rescore import count_changes, rescore
 from hermes_lab.runners.rescoring.source import Source, open_source
 from hermes_lab.runners.rescoring.tally import Changes
 from hermes_lab.text.printable import printable
-from hermes_lab.types import Episode
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "rescore",
-        help="Judge the episodes of a run again with the verifier as it is now: that of the suite, or of another file. "
-        "No agent runs, and the run is never changed: the verdicts go to a new run folder, which every command reads. "
-        "Final answers are in every record; a verifier that reads the workspace needs one that was kept "
-        "(run.keep_workspaces). What cannot be judged again has no score there, and is counted with the reason.\n\n"
+        help="Re-verify recorded episodes with the current (or another) verifier. No agent runs, and the run is never "
+        "changed: the verdicts go to a new run folder, which every command reads. Final answers are in every record; a "
+        "verifier that reads the workspace needs one that was kept (run.keep_workspaces). Episodes that cannot be "
+        "re-verified get no score; the reason is counted.\n\n"
         "hermes-lab rescore runs/mine --dry-run   (what would change; writes nothing, asks no judge)\n\n"
         "hermes-lab rescore runs/mine -c suite.path=tasks-v2.jsonl --out runs/mine-v2\n\n"
         "hermes-lab rescore runs/mine -c judge.model.name=my-judge -c judge.votes=3\n\n"
@@ -55,10 +55,10 @@ def rescore_run(
     if dry_run:
         changes = run_blocking(partial(count_changes, source))
     else:
-        progress = _Progress(say)
-        work = partial(rescore, source, folder, resume=resume, on_episode=progress, say=say)
         try:
-            changes = run_blocking(work)
+            with progress_bar("episodes", source.manifest.wanted, shown=not (quiet or json)) as seen:
+                work = partial(rescore, source, folder, resume=resume, on_episode=lambda _: seen(), say=say)
+                changes = run_blocking(work)
         except KeyboardInterrupt:
             output.say(f"interrupted: finished episodes are kept in {folder}; continue with --resume")
             return 130
@@ -73,23 +73,6 @@ def rescore_run(
         output.say(f"{changes.errors.total()} of {changes.episodes} episodes errored ({printable(why)}); {again}")
         return 3
     return 0
-
-
-_EVERY = 100
-
-
-class _Progress:
-    """A line now and then."""
-
-    def __init__(self, say: Any) -> None:
-        self._say = say
-        self._count = 0
-
-    def __call__(self, episode: Episode) -> None:
-        del episode
-        self._count += 1
-        if self._count % _EVERY == 0:
-            self._say(f"{self._count} episodes")
 
 
 def _summary(folder: Path) -> dict[str, Any]:

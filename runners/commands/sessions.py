@@ -1,9 +1,8 @@
 """`sessions`: lists, shows, searches, renames and deletes saved chats."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
-import msgspec
 import typer
 
 from hermes_lab.config.home_file import load_home_config
@@ -57,7 +56,7 @@ def register(app: typer.Typer) -> None:
     group.command("rename", help="Rename a session.\n\nhermes-lab sessions rename 20261122-1015 taxes")(rename)
     group.command(
         "delete",
-        help="Delete a session and its turns permanently, once you have confirmed it.\n\n"
+        help="Delete a session and its turns permanently, after you confirm.\n\n"
         "hermes-lab sessions delete taxes\n\n"
         "hermes-lab sessions delete taxes --yes   (without asking, as in a script)",
     )(delete)
@@ -68,7 +67,7 @@ def list_(limit: Limit = 20, platform: Platform = "", json: options.Json = False
     store = SessionStore()
     infos = store.latest(limit, platform=store.check_platform(platform))
     if json:
-        _print_json({"sessions": infos})
+        output.print_json({"sessions": infos})
         return
     if not infos:
         output.say("no sessions yet; start one with `hermes-lab chat`")
@@ -83,7 +82,7 @@ def show(session: Which, json: options.Json = False) -> None:
     store = SessionStore()
     whole = store.load(store.find(session).id)
     if json:
-        _print_json(whole)
+        output.print_json(whole)
         return
     typer.echo(_line(whole))
     for message in whole.messages:
@@ -97,7 +96,7 @@ def search(
     session: Annotated[str, typer.Option(help="Only in this session.")] = "",
     platform: Platform = "",
     summary: Annotated[
-        bool, typer.Option("--summary", help="Also sum up the hits, with the `auxiliary` model or else `model`.")
+        bool, typer.Option("--summary", help="Also summarise the hits, with the `auxiliary` model or else `model`.")
     ] = False,
     config: options.Config = None,
     json: options.Json = False,
@@ -112,7 +111,7 @@ def search(
     written = anyio.run(summarise_hits, loaded, store, query, hits) if loaded and hits else Summary()
     if json:
         said = {"summary": written.text} if written.text else {"not_summarised": written.failure}
-        _print_json({"hits": hits} | (said if summary else {}))
+        output.print_json({"hits": hits} | (said if summary else {}))
     else:
         for hit in hits:
             typer.echo(f"{hit.name or hit.session}  {hit.role} {hit.place}  {_one_line(hit.snippet)}")
@@ -156,7 +155,7 @@ def delete(
 
 def _done(what: str, info: SessionInfo, json: bool) -> None:
     if json:
-        _print_json({what: info})
+        output.print_json({what: info})
     else:
         output.say(f"{what}: {_line(info)}")
 
@@ -186,7 +185,3 @@ def _body(message: Message) -> str:
     # In the text format, calls are already part of the content.
     calls = [f"[{c.name} {c.raw or c.arguments}]" for c in message.tool_calls if c.name not in message.content]
     return "\n".join([*([message.content] if message.content else []), *calls])
-
-
-def _print_json(content: Any) -> None:
-    typer.echo(msgspec.json.encode(content).decode())

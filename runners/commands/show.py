@@ -13,6 +13,7 @@ from hermes_lab.analysis.summaries.warnings import ending
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_episodes
+from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_histories, shown_library
 from hermes_lab.runners.episodes import Place, find_episode
@@ -31,9 +32,9 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "show",
-        help="List a run's episodes lane by lane: the result, the initial library, the skills loaded and written, and "
-        "how each round changed the library. With --episode, print one in full: messages, verdicts, writes, and the "
-        "traceback of an error. Numbers count the whole list, with or without --lane.\n\n"
+        help="List a run's episodes, or print one in full. The list shows, lane by lane, the result, the initial "
+        "library, the skills loaded and written, and how each round changed the library. --episode prints messages, "
+        "verdicts, writes, and the traceback of an error. Episode numbers do not change with --lane.\n\n"
         "hermes-lab show runs/one-rule --lane on\n\n"
         "hermes-lab show runs/one-rule --episode 0\n\n"
         "hermes-lab show runs/one-rule --lane off --episode train-w0-s1427366890-000001   (a task, in one arm)",
@@ -52,7 +53,10 @@ def show(
     lost = {(w.episode, w.name): w.won for merges in histories.values() for merge in merges for w in merge.dropped}
     if episode:
         found = find_episode(run, episode, lane)
-        typer.echo(msgspec.json.encode(found).decode() if json else "\n".join(_whole(found, lost)))
+        if json:
+            output.print_json(found)
+        else:
+            typer.echo("\n".join(_whole(found, lost)))
         return
     lines = sorted((_line(each, lost) for each in read_episodes(run)), key=_order)
     for number, line in enumerate(lines):
@@ -63,7 +67,7 @@ def show(
         raise ConfigError(f"--lane: no lane starts with {lane!r}; lanes: {names or 'none'}")
     histories = {name: merges for name, merges in histories.items() if name.startswith(lane)}
     if json:
-        typer.echo(msgspec.json.encode({"episodes": chosen, "borders": histories}).decode())
+        output.print_json({"episodes": chosen, "round_merges": histories})
         return
     if manifest.agent:
         typer.echo(f"{manifest.agent}, {manifest.config.get('model', {}).get('name', '')}\n")

@@ -27,8 +27,8 @@ def register(app: typer.Typer) -> None:
     )(look.show)
     group.command(
         "search",
-        help="Search your skills, and those that can be installed from skills.sources, by meaning. Only --refresh uses "
-        "the network.\n\n"
+        help="Search skills by meaning: yours, and those that skills.sources offer. Only --refresh uses the "
+        "network.\n\n"
         "hermes-lab skills search 'totals of a fleet in miles' -n 3\n\n"
         "hermes-lab skills search 'fill in a PDF form' --refresh",
     )(look.search)
@@ -52,14 +52,15 @@ def register(app: typer.Typer) -> None:
     )(health.health)
     group.command(
         "effects",
-        help="Measure what a run's skills did: the hidden rules they state, how often the right ones were used and "
-        "helped, transfer to held-out tasks, cost, and leaked answers.\n\n"
+        help="Measure what a run's skills did. Shows the hidden rules that they state, how often the right ones were "
+        "used and helped, transfer to held-out tasks, cost, and leaked answers.\n\n"
         "hermes-lab skills effects runs/learner\n\nhermes-lab skills effects runs/learner --no-leaks --json",
     )(effects.effects)
     group.command(
         "uplift",
-        help="Leave-one-out ablation: rerun tasks with the final library and without each skill. Uses the held-out "
-        "tasks if there are any, else the training tasks that the skill was about.\n\n"
+        help="Measure the effect of each skill by leaving it out. Reruns tasks with the final library, and without "
+        "each skill (leave-one-out ablation): the held-out tasks if there are any, else the training tasks that the "
+        "skill was about.\n\n"
         "hermes-lab skills uplift runs/learner --out runs/learner-uplift\n\n"
         "hermes-lab skills uplift runs/learner:on-r0-w0 --skills fleet-ledger --tasks 20 --out runs/fleet-uplift\n\n"
         "hermes-lab skills uplift runs/learner --out runs/learner-uplift --resume   (after Ctrl-C or a crash)\n\n"
@@ -82,13 +83,13 @@ def register(app: typer.Typer) -> None:
     )(change.restore)
     group.command(
         "curate",
-        help="Show what the curator proposes: merge duplicates, archive skills that are unused or fail. --apply "
-        "carries it out.\n\nhermes-lab skills curate\n\nhermes-lab skills curate --apply",
+        help="Show how the curator would tidy a library. It merges duplicates, and archives skills that are unused or "
+        "fail. --apply carries it out.\n\nhermes-lab skills curate\n\nhermes-lab skills curate --apply",
     )(change.curate)
     group.command(
         "promote",
-        help="Make skills live that the agent proposed (skills.proposals), if an uplift run shows no loss: a skill "
-        "that was not measured, has changed since, or solved fewer tasks stays a proposal. Alone, it lists them.\n\n"
+        help="Activate proposed skills (skills.proposals) if an uplift run shows no loss. A skill that was not "
+        "measured, has changed since, or solved fewer tasks stays a proposal. Without options, list the proposals.\n\n"
         "hermes-lab skills promote\n\nhermes-lab skills promote -c tasks.yaml --out runs/promote   (measure first)\n\n"
         "hermes-lab skills promote --uplift runs/uplift   (measured before)",
     )(promoting.promote)
@@ -100,7 +101,7 @@ def register(app: typer.Typer) -> None:
     group.command(
         "install",
         help="Install skills from a folder or a Git repository: all of them, or those named. They are checked and "
-        "scanned first; those that fail are left out and named.\n\n"
+        "scanned first; skills that fail are skipped and listed.\n\n"
         "hermes-lab skills install ./my-skills\n\n"
         "hermes-lab skills install anthropics/skills/pdf\n\n"
         "hermes-lab skills install https://github.com/openai/skills/tree/main/skills/.experimental/linear\n\n"
@@ -112,7 +113,7 @@ def register(app: typer.Typer) -> None:
     )(installing.update)
     group.command(
         "sync",
-        help="Add the skills that come with this package to your own, and update those that you have not changed. An "
-        "interactive chat does this at its first start (skills.bundled).\n\n"
+        help="Add the skills of this package to your own. Skills that you have not changed are updated. An interactive "
+        "chat does this at its first start (skills.bundled).\n\n"
         "hermes-lab skills sync\n\nhermes-lab skills sync debugging --replace   (as it comes with the package)",
     )(installing.sync)

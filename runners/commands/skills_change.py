@@ -19,7 +19,7 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.commands.skills_look import In, Lib, left_out, names, print_json
+from hermes_lab.runners.commands.skills_look import In, Lib, left_out, names
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.curator import curate as curator
@@ -93,7 +93,7 @@ def curate(
         return curator.carry_out(now, proposals)
 
     if json and not apply:
-        print_json({"library": ref.name, "proposals": proposals, "broken": ref.broken})
+        output.print_json({"library": ref.name, "proposals": proposals, "broken": ref.broken})
         return
     if not json:
         rows = [(proposal.action, ", ".join(proposal.names), proposal.why) for proposal in proposals]
@@ -164,7 +164,7 @@ def show_change(
 ) -> None:
     """Prints what was changed, and how to undo it; `more` is added to the JSON."""
     if json:
-        print_json(
+        output.print_json(
             {"library": str(store.root), "before": made.before, "after": made.after, "reason": made.reason, **more}
         )
     elif not quiet and made.before == made.after:

@@ -80,8 +80,8 @@ def _report(
 
     return {
         "captures": None if caught is None else [each.to_dict() for each in caught],
-        "chain": [each.to_dict() for each in chain],
-        "course": _rows(course(frame)),
+        "funnels": [each.to_dict() for each in chain],
+        "by_task_range": _rows(course(frame)),
         "growth": _rows(growth(frame)),
         "transfer": {name: each.to_dict() for name, each in transfers(frame).items()},
         "drift": {name: each.to_dict() for name, each in _recoveries(frame, config)},

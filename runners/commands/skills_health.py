@@ -11,7 +11,7 @@ from hermes_lab.analysis.skill_effects.funnel import STAGES, Funnel, funnels, re
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.commands.skills_look import Lib, print_json, report
+from hermes_lab.runners.commands.skills_look import Lib, report
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.skills import own_tests
 from hermes_lab.skills.storage.index import Entry
@@ -37,7 +37,7 @@ def health(
             "libraries": {name: list(map(report, entries)) for name, entries in found.items()},
             "broken": {ref.name: ref.broken for ref in refs if ref.broken},
         }
-        print_json(content if came is None else content | {"funnels": [funnel.to_dict() for funnel in came]})
+        output.print_json(content if came is None else content | {"funnels": [funnel.to_dict() for funnel in came]})
         return
     for ref in refs:
         entries = found[ref.name]

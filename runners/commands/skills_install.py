@@ -10,7 +10,7 @@ from hermes_lab.analysis.libraries import find_store
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_change import MaybeNames, show_change
-from hermes_lab.runners.commands.skills_look import In, print_json
+from hermes_lab.runners.commands.skills_look import In
 from hermes_lab.runners.tables import counted, table
 from hermes_lab.skills import install as skill_install
 from hermes_lab.skills.install import Installed
@@ -23,9 +23,7 @@ from hermes_lab.text.printable import printable
 Source = Annotated[str, typer.Argument(help=f"{FORMS[0].upper()}{FORMS[1:]}.", show_default=False)]
 Ref = Annotated[str, typer.Option(help="A branch, tag or commit of the repository.", show_default=False)]
 NoTests = Annotated[bool, typer.Option("--no-tests", help="Skip the skills' own tests, e.g. if there is no sandbox.")]
-Force = Annotated[
-    bool, typer.Option("--force", help="Take skills in which the scan found something. The findings are shown.")
-]
+Force = Annotated[bool, typer.Option("--force", help="Install skills despite findings of the scan, which are shown.")]
 
 
 def inspect(
@@ -40,7 +38,7 @@ def inspect(
     if json:
         fields = msgspec.structs.asdict(looked)
         del fields["whole"]
-        print_json(fields)
+        output.print_json(fields)
         return
     if looked.whole:
         (skill,) = looked.skills
@@ -95,7 +93,9 @@ def update(
     if done is None:
         state = store.load().snapshot
         if json:
-            print_json({"library": str(store.root), "before": state, "after": state, "reason": "updated nothing"})
+            output.print_json(
+                {"library": str(store.root), "before": state, "after": state, "reason": "updated nothing"}
+            )
         elif not quiet:
             output.say("no skill here was installed from a folder or URL, so there is nothing to update")
         return 0
@@ -115,7 +115,7 @@ def sync(
     """`hermes-lab skills sync`."""
     done = bundled.sync(find_store(library), skills or (), replace=replace)
     if json:
-        print_json({"library": library, **msgspec.structs.asdict(done)})
+        output.print_json({"library": library, **msgspec.structs.asdict(done)})
         return
     if quiet:
         return

@@ -43,7 +43,7 @@ def list_(library: Lib = "", json: options.Json = False, quiet: options.Quiet = 
     if json:
         rows = list(map(report, entries))
         snapshot = ref.library.snapshot
-        print_json({"library": ref.name, "snapshot": snapshot, "skills": rows, "broken": ref.broken})
+        output.print_json({"library": ref.name, "snapshot": snapshot, "skills": rows, "broken": ref.broken})
         return
     if entries:
         header = ("NAME", "STATE", "PIN", "ORIGIN", "USES", "SOLVED", "95 %", "DESCRIPTION")
@@ -64,7 +64,7 @@ def show(name: Name, library: In = "", json: options.Json = False) -> None:
         entry = next(entry for entry in index.entries() if entry.name == skill.name)
     if json:
         files = {path: len(data) for path, data in skill.files.items()}
-        print_json({**report(entry), "text": skill.text, "files": files})
+        output.print_json({**report(entry), "text": skill.text, "files": files})
         return
     for line in _facts(entry):
         typer.echo(line)
@@ -77,7 +77,7 @@ def search(
     query: Annotated[str, typer.Argument(help="What the skill should be about.", show_default=False)],
     library: In = "",
     limit: Annotated[int, typer.Option("--limit", "-n", help="Maximum number of results.", min=1)] = 5,
-    refresh: Annotated[bool, typer.Option("--refresh", help="First fetch what skills.sources have now.")] = False,
+    refresh: Annotated[bool, typer.Option("--refresh", help="First fetch the lists of skills.sources again.")] = False,
     config: options.Config = None,
     json: options.Json = False,
 ) -> int:
@@ -92,7 +92,7 @@ def search(
     if json:
         rows = [{"score": hit.score, **msgspec.structs.asdict(hit.offer)} for hit in offers]
         report_ = {"library": ref.name, "hits": [{"score": hit.score, **report(hit.entry)} for hit in hits]}
-        print_json({**report_, "available": rows, "failed": failed})
+        output.print_json({**report_, "available": rows, "failed": failed})
         return 1 if failed else 0
     for line in table(
         ("SCORE", "NAME", "STATE", "DESCRIPTION"),
@@ -126,7 +126,7 @@ def history(
         raise ConfigError(f"{ref.name}: has no history of its own; compare its snapshots with `hermes-lab skills diff`")
     changes = list(ref.store.history())[::-1][:limit]
     if json:
-        print_json({"library": ref.name, "changes": changes})
+        output.print_json({"library": ref.name, "changes": changes})
         return
     for line in table(
         ("AT", "BY", "BEFORE", "AFTER", "WHAT"),
@@ -139,7 +139,7 @@ def _show_merges(name: str, merges: Sequence[RoundMerge], limit: int, json: bool
     """Prints the history of a run's lane: the rounds whose merge changed something."""
     happened = [merge for merge in merges if describe_merge(merge)][::-1][:limit]
     if json:
-        print_json({"library": name, "borders": happened})
+        output.print_json({"library": name, "round_merges": happened})
         return
     rows = [(f"{merge.round}->{merge.round + 1}", describe_merge(merge)) for merge in happened]
     for line in table(("ROUND", "WHAT"), rows):
@@ -156,7 +156,7 @@ def diff(
     old, new = find(before), find(after)
     found = differences(old.library, new.library)
     if json:
-        print_json({"before": old.library.snapshot, "after": new.library.snapshot, "skills": found})
+        output.print_json({"before": old.library.snapshot, "after": new.library.snapshot, "skills": found})
         return
     for skill in found:
         for file in skill.files:
@@ -171,11 +171,6 @@ def left_out(ref: LibraryRef) -> None:
     """Prints the broken skills of a library, which are missing from its lists."""
     for line in ref.broken.values():
         output.say(f"left out: {printable(line)}")
-
-
-def print_json(content: Any) -> None:
-    """Prints one JSON object."""
-    typer.echo(msgspec.json.encode(content).decode())
 
 
 def report(entry: Entry) -> dict[str, Any]:

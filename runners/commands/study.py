@@ -50,21 +50,7 @@ def study(
     json: options.Json = False,
 ) -> int:
     """`hermes-lab study`."""
-    return run_study(file, config or [], only_plan=only_plan, so_far=so_far, quiet=quiet, json=json, plots=plots)
-
-
-def run_study(
-    file: Path,
-    overrides: list[str],
-    *,
-    only_plan: bool,
-    so_far: bool,
-    quiet: bool,
-    json: bool,
-    plots: PlotFormat = PlotFormat.png,
-) -> int:
-    """Runs the unfinished runs of a study and prints its results; returns the exit code."""
-    found = read_study(file, overrides)
+    found = read_study(file, config or [])
     pending: list[str] = []
     if so_far:
         found, pending = _finished(found)
@@ -113,15 +99,15 @@ def _answer(study: Study, pending: list[str], plots: str, *, quiet: bool, json: 
     """Prints the results and writes reports and plots."""
     parts, groups = list(_of_parts(study, quiet=quiet)), list(_of_groups(study))
     costs = dict(_costs(study))
-    pictures = [str(picture) for picture in _draw(study, plots)]
+    plotted = [str(plot) for plot in _draw(study, plots)]
     if json:
-        found = {"parts": parts, "groups": groups, "costs": costs, "pictures": pictures, "owed": pending}
+        found = {"parts": parts, "groups": groups, "costs": costs, "plots": plotted, "pending": pending}
         output.print_json({"out": str(study.folder)} | found)
         return
     for answer in (*parts, *groups):
         typer.echo("\n".join([*_lines(answer), ""]))
     typer.echo("\n".join([*_cost_lines(costs), ""]))
-    typer.echo(f"pictures: {', '.join(pictures)}")
+    typer.echo(f"plots: {', '.join(plotted)}")
     for folder in pending:
         typer.echo(f"not finished, left out: {folder}")
 

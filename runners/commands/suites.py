@@ -24,7 +24,8 @@ def register(app: typer.Typer) -> None:
     )(look.show)
     group.command(
         "sample",
-        help="Sample random tasks: print a table, write JSON Lines, or create one task's workspace to try by hand.\n\n"
+        help="Sample random tasks. Prints a table, writes JSON Lines, or creates one task's workspace to try by "
+        "hand.\n\n"
         "hermes-lab tasks sample ledger -n 10 --seed 7\n\n"
         "hermes-lab tasks sample ledger -n 100 -o ledger.jsonl\n\n"
         "hermes-lab tasks sample ledger --world 0 --workspace try-it",
@@ -36,10 +37,11 @@ def register(app: typer.Typer) -> None:
     )(look.rules)
     group.command(
         "check",
-        help="Validate a suite: the oracle scores 1, a no-op 0, the naive policy fails exactly where a rule triggers, "
-        "wrong beliefs fail, tampering scores 0, no task reveals its rule, splits are disjoint. For a JSONL file: "
-        "whether its rows are valid tasks. For a folder of Harbor tasks: what cannot run here, and whether doing "
-        "nothing scores 0 and each task's own solution 1. Exits 2 and prints a line per failure.\n\n"
+        help="Validate a suite, a JSONL file or a folder of Harbor tasks. For a suite: the oracle scores 1, a no-op 0, "
+        "the naive policy fails exactly where a rule triggers, wrong beliefs fail, tampering scores 0, no task reveals "
+        "its rule, splits are disjoint. For a JSONL file: whether its rows are valid tasks. For a folder of Harbor "
+        "tasks: what cannot run here, and whether doing nothing scores 0 and each task's own solution 1. Exits 1 and "
+        "prints a line per failure.\n\n"
         "hermes-lab tasks check ledger -n 200\n\n"
         "hermes-lab tasks check ledger -n 50 --split heldout -c suite.options.pieces=2\n\n"
         "hermes-lab tasks check tasks.jsonl\n\n"

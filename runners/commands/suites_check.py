@@ -1,15 +1,12 @@
 """`tasks check`: validates a suite, and prints its rubric."""
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
-import msgspec
 import typer
 
 from hermes_lab.analysis.stats.intervals import wilson
@@ -20,13 +17,14 @@ from hermes_lab.protocols import Suite
 from hermes_lab.records import read_episodes
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
+from hermes_lab.runners.commands.bar import progress_bar
 from hermes_lab.runners.commands.suites_options import AnyWorld, Name, Seed, config_of, split_of, suite_of
 from hermes_lab.runners.tables import counted
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tasks.adapters.harbor.check import check_tasks
 from hermes_lab.tasks.adapters.harbor.suite import HarborSuite
 from hermes_lab.tasks.admission import Static, examine
-from hermes_lab.tasks.check import CheckReport, Tell, check_suite, rubric_of, too_little
+from hermes_lab.tasks.check import CheckReport, check_suite, rubric_of, too_little
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.jsonl_check import check_rows
 from hermes_lab.tasks.play import opener
@@ -95,7 +93,7 @@ def _check_adapter(suite: Suite, split: str, count: int, seed: int, sandbox: San
         failures += proof.failures
     for line in collapsed(failures):
         output.say(line)
-    return 2 if failures else 0
+    return 1 if failures else 0
 
 
 def collapsed(failures: Iterable[str]) -> Iterator[str]:
@@ -119,7 +117,7 @@ _PLACES = 3
 def _play(
     suite: Suite, split: str, count: int, seed: int, world: int | None, sandbox: SandboxConfig, *, quiet: bool
 ) -> CheckReport:
-    with _progress(f"{suite.name} ({split})", quiet) as tell:
+    with progress_bar(f"{suite.name} ({split})", shown=not quiet) as seen:
         return anyio.run(
             partial(
                 check_suite,
@@ -130,25 +128,9 @@ def _play(
                 world=world or 0,
                 many_worlds=world is None,
                 open_sandbox=opener(sandbox, suite),
-                tell=tell,
+                tell=lambda _, wanted: seen(wanted),
             )
         )
-
-
-def _progress(what: str, quiet: bool) -> AbstractContextManager[Tell]:
-    """A progress bar on a terminal, else nothing."""
-    if quiet or not sys.stderr.isatty():
-        return nullcontext(lambda *_: None)
-    from rich.console import Console
-    from rich.progress import Progress
-
-    class Bar(Progress):
-        def __enter__(self) -> Callable[[int, int], None]:  # type: ignore[override]
-            super().__enter__()
-            task = self.add_task(what, total=None)
-            return lambda done, wanted: self.update(task, completed=done, total=wanted)
-
-    return Bar(console=Console(stderr=True), transient=True)
 
 
 def _report(suite: Suite, static: Static | None, reports: list[CheckReport], json: bool) -> int:
@@ -167,8 +149,8 @@ def _report(suite: Suite, static: Static | None, reports: list[CheckReport], jso
             "sentences": static.templates if static else None,
             "rubric": rubric.to_dict(),
         }
-        typer.echo(msgspec.json.encode(content).decode())
-        return 2 if failures else 0
+        output.print_json(content)
+        return 1 if failures else 0
     for report in reports:
         typer.echo(report.sentence())
         for family in report.families:
@@ -182,7 +164,7 @@ def _report(suite: Suite, static: Static | None, reports: list[CheckReport], jso
         typer.echo(line)
     for line in collapsed(failures):
         output.say(line)
-    return 2 if failures else 0
+    return 1 if failures else 0
 
 
 def _shares(part: CheckReport) -> str:
@@ -237,16 +219,14 @@ def _check_file(suite: JsonlSuite, count: int, sandbox: SandboxConfig, json: boo
     tasks = suite.load(split=suite.splits[0], count=rows, seed=0, world=0)
     judged = sum(bool(suite.judge_rubric(task)) for task in tasks)
     if json:
-        typer.echo(
-            msgspec.json.encode({"suite": suite.name, "rows": rows, "judged": judged, "failures": failures}).decode()
-        )
-        return 2 if failures else 0
+        output.print_json({"suite": suite.name, "rows": rows, "judged": judged, "failures": failures})
+        return 1 if failures else 0
     found = f"{len(failures)} refused" if failures else "none refused"
     model = f"{judged} graded by a model, which is not asked here; " if judged else ""
     typer.echo(f"{suite.path}: {counted(rows, 'row')}, {found}; {model}solvability not checked (no oracle)")
     for line in collapsed(failures):
         output.say(line)
-    return 2 if failures else 0
+    return 1 if failures else 0
 
 
 def _check_folder(suite: HarborSuite, count: int, sandbox: SandboxConfig, json: bool) -> int:
@@ -259,8 +239,8 @@ def _check_folder(suite: HarborSuite, count: int, sandbox: SandboxConfig, json: 
         rows = [{"task": each.id, "noop": each.noop, "oracle": each.oracle} for each in checked]
         content = {"suite": suite.name, "tasks": rows, "unsupported": suite.unsupported, "failures": failures}
         content["warnings"] = list(suite.remarks())
-        typer.echo(msgspec.json.encode(content).decode())
-        return 2 if failures else 0
+        output.print_json(content)
+        return 1 if failures else 0
     scores = [each.oracle for each in checked if suite.has_solution(each.id)]
     without = f" ({len(checked) - len(scores)} without a solution)" if len(scores) < len(checked) else ""
     typer.echo(
@@ -273,7 +253,7 @@ def _check_folder(suite: HarborSuite, count: int, sandbox: SandboxConfig, json: 
         output.say(f"warning: {remark}")
     for line in collapsed(failures):
         output.say(line)
-    return 2 if failures else 0
+    return 1 if failures else 0
 
 
 def _check_runs(runs: Path, name: str, json: bool) -> int:
@@ -287,7 +267,7 @@ def _check_runs(runs: Path, name: str, json: bool) -> int:
     except ValueError as error:
         raise ConfigError(f"--runs: {runs}: {error}") from None
     if json:
-        typer.echo(msgspec.json.encode({"runs": str(runs), "rubric": rubric.to_dict()}).decode())
+        output.print_json({"runs": str(runs), "rubric": rubric.to_dict()})
         return 0
     for line in rubric.lines():
         typer.echo(line)

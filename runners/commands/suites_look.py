@@ -64,7 +64,7 @@ def list_(json: options.Json = False, quiet: options.Quiet = False) -> None:
     points = sorted(point.name for point in entry_points(group=ENTRY_POINTS))
     if json:
         content = {"domains": found, "adapters": foreign, "entry_points": points}
-        typer.echo(msgspec.json.encode(content).decode())
+        output.print_json(content)
         return
     for domain, families in found.items():
         typer.echo(domain)
@@ -114,7 +114,7 @@ def show(
     if number is None and task.triggers:
         output.say(f"task {chosen} is the first that triggers a rule; --task shows another")
     if json:
-        typer.echo(msgspec.json.encode({**_row(task), "verdicts": judged}).decode())
+        output.print_json({**_row(task), "verdicts": judged})
         return
     has_rules = isinstance(suite, WorldSuite) or task.triggers
     triggers = f"  triggers: {', '.join(task.triggers) or 'none'}" if has_rules else ""
@@ -259,7 +259,9 @@ def _extract_workspace(folder: Path, task: Task, settings: RunConfig) -> None:
     from hermes_lab.sandbox import open_sandbox
 
     if task.root is not None:
-        raise ConfigError(f"--workspace: {task.id} has a system of its own, which is no folder to copy")
+        raise ConfigError(
+            f"--workspace: {task.id} uses its own root filesystem; --workspace supports only workspace tasks"
+        )
     _refuse_existing(folder, "--workspace")
     packed = anyio.run(_pack_workspace, task, open_sandbox(settings.sandbox))
     folder.mkdir(parents=True)

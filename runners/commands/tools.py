@@ -15,7 +15,8 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Tools, toolsets and their distributions.", no_args_is_help=True)
     group.command(
         "list",
-        help="List the values of agent.toolsets and agent.distribution.\n\nhermes-lab tools list\n\n"
+        help="List toolsets, their tools, and distributions. agent.toolsets and agent.distribution take them.\n\n"
+        "hermes-lab tools list\n\n"
         "hermes-lab tools list core web   (only these toolsets)\n\n"
         "hermes-lab run -c configs/run.yaml -c agent.toolsets=\\[core] --out runs/core",
     )(list_)

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="LoRA training with locked hyperparameters.", no_args_is_help=True)
     group.command(
         "sft",
-        help="Fine-tune on the accepted episodes of run folders, with hyperparameters from a lock file.\n\n"
+        help="Fine-tune on the accepted episodes of run folders. The hyperparameters come from a lock file.\n\n"
         "hermes-lab train sft -c configs/train/sft.yaml -c data=\\[runs/demonstrations/ledger/demonstrator]",
     )(sft)
     group.command(
@@ -42,12 +42,12 @@ def register(app: typer.Typer) -> None:
         "saves the next adapter. Uses the rollout server of the lock file, or starts one if it is not running.\n\n"
         "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft --plan   (only show what will run)\n\n"
         "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft\n\n"
-        "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft -c resume=true   (after Ctrl-C or a crash)",
+        "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft --resume   (after Ctrl-C or a crash)",
     )(grpo)
     group.command(
         "lock",
-        help="Freeze hyperparameters into a lock file, verified by checksum: those of a file, or values that fit a "
-        "base model on one GPU.\n\n"
+        help="Freeze hyperparameters into a lock file, verified by checksum. They are those of a file, or values that "
+        "fit a base model on one GPU.\n\n"
         "hermes-lab train lock my-hyperparameters.yaml -o configs/locks/mine.yaml\n\n"
         "hermes-lab train lock --base Qwen/Qwen3-4B --gpu 24 --method sft -o configs/locks/mine.yaml",
     )(lock)
@@ -64,28 +64,38 @@ class TrainMethod(StrEnum):
 
 
 Planned = Annotated[
-    bool, typer.Option("--plan", help="Only show what the training needs: steps, memory, time, and what is refused.")
+    bool,
+    typer.Option("--plan", help="Only print the plan: steps, memory, time, and why the training would be refused."),
 ]
 
 
-def sft(config: options.Config = None, quiet: options.Quiet = False, plan: Planned = False) -> int:
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue the training that was interrupted, from its last checkpoint.")
+]
+
+
+def sft(
+    config: options.Config = None, resume: Resume = False, quiet: options.Quiet = False, plan: Planned = False
+) -> int:
     """`hermes-lab train sft`."""
     from hermes_lab.training.config import load_train_config
     from hermes_lab.training.sft import plan_sft, train_sft
 
-    training = load_train_config(config or [])
+    training = load_train_config(_sources(config, resume))
     if plan:
         return _show(lambda: plan_sft(training, _say(quiet)))
     _echo_folder(lambda: train_sft(training, _say(quiet), _command_line()))
     return 0
 
 
-def preference(config: options.Config = None, quiet: options.Quiet = False, plan: Planned = False) -> int:
+def preference(
+    config: options.Config = None, resume: Resume = False, quiet: options.Quiet = False, plan: Planned = False
+) -> int:
     """`hermes-lab train preference`."""
     from hermes_lab.training.config import load_train_config
     from hermes_lab.training.preference import plan_preference, train_preference
 
-    training = load_train_config(config or [])
+    training = load_train_config(_sources(config, resume))
     if plan:
         return _show(lambda: plan_preference(training, _say(quiet)))
     _echo_folder(lambda: train_preference(training, _say(quiet), _command_line()))
@@ -104,7 +114,13 @@ Probe = Annotated[
 ]
 
 
-def grpo(config: options.Config = None, quiet: options.Quiet = False, plan: Planned = False, probe: Probe = 0) -> int:
+def grpo(
+    config: options.Config = None,
+    resume: Resume = False,
+    quiet: options.Quiet = False,
+    plan: Planned = False,
+    probe: Probe = 0,
+) -> int:
     """`hermes-lab train grpo`."""
     from hermes_lab.runners.environments.collect import open_sampler
     from hermes_lab.runners.listener import ShownListener
@@ -112,18 +128,18 @@ def grpo(config: options.Config = None, quiet: options.Quiet = False, plan: Plan
     from hermes_lab.training.grpo_config import Sharing, load_grpo_config
 
     say = output.say_nothing if quiet else output.say
-    training = load_grpo_config(config or [])
+    training = load_grpo_config(_sources(config, resume))
     sharing = Sharing(training.turns, training.server_gpu)
     opened = partial(open_sampler, say=say, listener=ShownListener(quiet=quiet), sharing=sharing)
     if plan:
         return _plan_grpo(training, opened, probe)
     if probe:
-        raise ConfigError("--probe: give it together with --plan; a training stops by itself after a hopeless round")
+        raise ConfigError("--probe needs --plan; training already stops if a round has no usable group")
     with lock_folder(Path(training.out)):
         try:
             _echo_folder(lambda: train_grpo(training, opened, say, _command_line()))
         except KeyboardInterrupt:
-            output.say("interrupted: progress is saved; continue with -c resume=true")
+            output.say("interrupted: progress is saved; continue with --resume")
             return 130
     return 0
 
@@ -153,7 +169,7 @@ def lock(
     gpu: Annotated[int, typer.Option(min=1, help="Memory of the GPU in GB.")] = 24,
     method: Annotated[TrainMethod, typer.Option(help="The kind of training.")] = TrainMethod.sft,
     length: Annotated[int, typer.Option(min=16, help="Tokens of the longest row.")] = 4096,
-    qlora: Annotated[bool, typer.Option("--qlora", help="4 bits, even if bfloat16 fits.")] = False,
+    qlora: Annotated[bool, typer.Option("--qlora", help="Use 4 bits, even if bfloat16 fits.")] = False,
 ) -> None:
     """`hermes-lab train lock`."""
     from hermes_lab.training.lock import save_lock, write_lock
@@ -168,6 +184,11 @@ def lock(
         output.say(chosen.sentence())
         digest = save_lock(chosen.locked, out)
     typer.echo(f"{out}: locked, digest {digest}")
+
+
+def _sources(config: list[str] | None, resume: bool) -> list[str]:
+    """The sources of a training's configuration, in which --resume is the field `resume`."""
+    return [*(config or []), *(["resume=true"] if resume else [])]
 
 
 def _show(make: Callable[[], "Plan"]) -> int:

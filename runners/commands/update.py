@@ -20,10 +20,10 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "update",
-        help="Install a new version beside the current one, check it, and switch to it by one rename; the current one "
-        "stays for --rollback. Goes on if the terminal closes; the log is logs/update.log of the Hermes home. pip's "
-        "own configuration applies, also that of a machine without a network. Exits 3 if the new version cannot be "
-        "fetched, installed or used; nothing has changed then.\n\n"
+        help="Install a new version, check it, and switch to it atomically. The current version stays beside it for "
+        "--rollback. Continues if the terminal closes; the log is logs/update.log of the Hermes home. Uses pip's "
+        "configuration, including offline indexes. Exits 3 if the new version cannot be fetched, installed or used; "
+        "nothing has changed then.\n\n"
         "hermes-lab update --at ~/.local/hermes-lab --from https://example.org/hermes-lab.git   (the first version)\n\n"
         "hermes-lab update   (the newest)\n\n"
         "hermes-lab update --to v0.2.0 --extras docker,postgres\n\n"
@@ -53,7 +53,7 @@ def update(
     ] = None,
     packages: Annotated[
         list[str] | None,
-        typer.Option("--with", help="A package of your own to install, too; kept by later updates. May be repeated."),
+        typer.Option("--with", help="Another package to install; kept by later updates; repeatable."),
     ] = None,
     rollback: Annotated[bool, typer.Option("--rollback", help="Switch back to the version before.")] = False,
     json: options.Json = False,

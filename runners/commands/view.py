@@ -15,10 +15,11 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         "view",
-        help="Show runs in a browser, live: progress, what each running episode waits for, transcripts and curves.\n\n"
+        help="Show runs in a browser, live. The page shows progress, what each running episode waits for, transcripts "
+        "and curves.\n\n"
         "hermes-lab view            (all runs below ./runs)\n\n"
         "hermes-lab view runs/demo  (one run)\n\n"
-        "The page is only served to this machine, at an address with a token. Ctrl-C ends it; runs are not affected.",
+        "The page is only served to this machine, at an address with a token. Ctrl-C stops the server; runs go on.",
     )(view)
 
 

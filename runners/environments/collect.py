@@ -75,10 +75,8 @@ class BatchSampler:
         if batch.reviews:
             learn(batch.config, LearningPlan(batch.reviews, batch.draw, batch.samples), batch.folder, self._say)
             return
-        suite, library = (
-            load_suite(batch.config.suite, batch.config.sandbox),
-            load_initial_library(batch.config.skills.library),
-        )
+        suite = load_suite(batch.config.suite, batch.config.sandbox)
+        library = load_initial_library(batch.config.skills.library)
         lanes = batch_lanes(batch, suite, library)
         for _ in range(_TRIES):
             plan = RunPlan("run", batch.config, batch.folder, suite, lanes, library.snapshot)

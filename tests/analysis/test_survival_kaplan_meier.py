@@ -2,10 +2,10 @@ import math
 
 import numpy as np
 import pytest
-from statsmodels.duration.survfunc import SurvfuncRight, survdiff
+from statsmodels.duration.survfunc import SurvfuncRight
 
 from hermes_lab.analysis.stats.intervals import Z95
-from hermes_lab.analysis.survival.kaplan_meier import kaplan_meier, log_rank
+from hermes_lab.analysis.survival.kaplan_meier import kaplan_meier
 from hermes_lab.errors import ConfigError
 
 # Six tasks: solved at 1, 2, 2 and 5 s; cut off at 2 and 3 s.
@@ -50,15 +50,6 @@ def test_the_median_of_so_many_tasks_is_where_exactly_half_are_solved() -> None:
         assert kaplan_meier([0, *solved_at], [True, *np.zeros(tasks)]).median.value == (tasks + 1) // 2
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_log_rank_is_the_same_as_statsmodels(seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    group = np.repeat([0, 1], 40)
-    times, censored = draw.exponential(np.where(group, 8, 12)).round(), draw.random(80) < 0.3
-    ours = log_rank(*(array[group == g] for g in (0, 1) for array in (times, censored)))
-    assert tuple(ours) == pytest.approx(survdiff(times, ~censored, group), rel=1e-9)
-
-
 def test_median_that_is_not_reached_is_infinite() -> None:
     median = kaplan_meier([1, 2, 9, 9, 9, 9], [False, False, True, True, True, True]).median
     assert median.value == math.inf
@@ -78,10 +69,6 @@ def test_nothing_solved_leaves_everything_unsolved() -> None:
     assert curve.times_T.size == 0
     assert curve.median.value == math.inf
     assert str(curve.median) == "not reached"
-
-
-def test_groups_that_cannot_differ_have_no_p() -> None:
-    assert all(math.isnan(value) for value in log_rank([1], [True], [1], [True]))
 
 
 @pytest.mark.parametrize(("times", "censored"), [([], []), ([1, 2], [True]), ([-1], [False]), ([math.nan], [False])])

@@ -51,6 +51,14 @@ def test_every_command_has_its_options_and_arguments(name: str, command: Any) ->
     assert shown == known
 
 
+def test_help_lists_every_command_with_one_short_sentence() -> None:
+    every = dict(commands((), typer.main.get_command(app)))
+    assert {name: command.short_help for name, command in every.items() if not 10 < len(command.short_help) <= 80} == {}
+    assert all(command.rich_help_panel for name, command in every.items() if " " not in name)
+    assert every["show"].short_help == "List a run's episodes, or print one in full."
+    assert every["cron"].short_help == "Scheduled jobs: prompts and commands that run at set times."
+
+
 def test_no_removed_command_is_left() -> None:
     known = {name for name, _ in commands((), typer.main.get_command(app))}
     assert set(re.findall(r"^#+ `hermes-lab (.+)`$", COMMANDS, re.MULTILINE)) == known

@@ -54,7 +54,7 @@ def main():
             print("hermes-lab", version("hermes-lab"))
         case ["doctor", "--json"]:
             print(json.dumps(DOCTOR))
-            sys.exit(2 if any(not each["works"] for each in DOCTOR) else 0)
+            sys.exit(1 if any(not each["works"] for each in DOCTOR) else 0)
         case words:
             with open(os.environ["HERMES_HOME"] + "/asked", "a") as file:
                 file.write(version("hermes-lab") + " " + " ".join(words) + "\\n")

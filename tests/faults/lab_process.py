@@ -100,7 +100,7 @@ def check_same_commands(folder: Path, there: Sequence[str], number: int, concurr
 def check_same_lanes(folder: Path, there: Sequence[str]) -> None:
     """What lanes learn."""
     lanes = options(suite__name="ledger", learning__worlds=2, learning__rounds=3, learning__round_size=2)
-    check_same_rows(folder, ["learn", *lanes, *LEARNER, "--quiet"], there)
+    check_same_rows(folder, ["experiment", *lanes, *LEARNER, "--quiet"], there)
     here, away = (sorted(path.name for path in (folder / out / "skills").iterdir()) for out in ("here", "there"))
     assert here == away
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(600)
 
 KILLS = 2
 LEARN = [
-    "learn",
+    "experiment",
     *options(suite__name="ledger", suite__options="{ruled: 1, plain: 0}", run__concurrency=4, skills__review_every=0),
     *options(learning__arms="[on, oracle]", learning__rounds=4, learning__blocks=2, learning__order="random"),
     *options(learning__heldout__tasks=1, learning__heldout__every=2, agent__toolsets="[terminal, learning]"),

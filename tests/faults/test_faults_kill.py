@@ -46,7 +46,7 @@ def squares(folder: Path, server: FakeOpenAIServer, tasks: int) -> list[str]:
 def learning(**shape: int) -> list[str]:
     """`learn`: a learner whose every round depends on the one before it."""
     lanes = options(suite__name="ledger", **{f"learning__{name}": value for name, value in shape.items()})
-    return ["learn", *lanes, *LEARNER, *options(run__concurrency=4), "--quiet"]
+    return ["experiment", *lanes, *LEARNER, *options(run__concurrency=4), "--quiet"]
 
 
 @dataclass
@@ -108,7 +108,7 @@ def test_kill_9_in_mid_run_then_resume_gives_each_row_of_an_uninterrupted_run_on
     server: FakeOpenAIServer, tmp_path: Path, scratch: Path
 ) -> None:
     both = {}
-    for name, args in (("run", squares(tmp_path, server, 8)), ("learn", learning(rounds=3, round_size=2))):
+    for name, args in (("run", squares(tmp_path, server, 8)), ("experiment", learning(rounds=3, round_size=2))):
         both[name] = Torment(args, tmp_path / name, after_some_episodes)
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda torment: torment.measure().go_on(kills=3), both.values()))
@@ -126,7 +126,7 @@ def test_kill_9_in_mid_command_leaves_no_process(server: FakeOpenAIServer, tmp_p
 
 
 KILLS = int(os.environ.get("SIMULATIONS", "12"))
-"""At random moments, half of them of `run` and half of `learn`. `make simulations` has 100."""
+"""At random moments, half of them of `run` and half of `experiment`. `make simulations` has 100."""
 
 
 @pytest.mark.long
@@ -135,7 +135,7 @@ def test_kills_at_random_moments_lose_no_row_and_double_none(
 ) -> None:
     seed = int(os.environ.get("FAULTS_SEED", time.time_ns() % 1_000_000))
     print(f"FAULTS_SEED={seed}")
-    draws = {name: random.Random(f"{seed}/{name}") for name in ("run", "learn")}
+    draws = {name: random.Random(f"{seed}/{name}") for name in ("run", "experiment")}
 
     def at_random(torment: Torment, process: subprocess.Popen[str], run: Path) -> None:
         """At any moment of a start's typical length, imports and planning included."""
@@ -147,7 +147,7 @@ def test_kills_at_random_moments_lose_no_row_and_double_none(
     both = {}
     for name, args in (
         ("run", squares(tmp_path, server, 2 * KILLS)),
-        ("learn", learning(rounds=KILLS // 10 + 3, round_size=2, worlds=2)),
+        ("experiment", learning(rounds=KILLS // 10 + 3, round_size=2, worlds=2)),
     ):
         both[name] = Torment(args, tmp_path / name, at_random)
     with ThreadPoolExecutor() as pool:

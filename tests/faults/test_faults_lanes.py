@@ -14,7 +14,7 @@ from hermes_lab.runners.engine.lane_history import read_histories
 
 KILLS = 2
 LEARN = [
-    "learn",
+    "experiment",
     *options(suite__name="ledger", suite__options="{ruled: 2, plain: 0}", run__concurrency=4, skills__review_every=0),
     *options(learning__arms="[on, placebo]", learning__rounds=3, learning__round_size=2, memory__memory_chars=300),
     *options(agent__toolsets="[terminal, learning]", model__provider="scripted"),

@@ -26,7 +26,7 @@ LANES = int(os.environ.get("SIMULATIONS", "6"))
 def learn(run: Path, *overrides: str) -> pd.DataFrame:
     """`hermes-lab experiment`, and what it measured."""
     options = [part for override in (f"learning.worlds={LANES}", *overrides) for part in ("-c", override)]
-    command = [sys.executable, "-m", "hermes_lab", "learn", "-c", CALIBRATION, *options]
+    command = [sys.executable, "-m", "hermes_lab", "experiment", "-c", CALIBRATION, *options]
     subprocess.run([*command, "--out", str(run), "--quiet"], check=True, stdout=subprocess.DEVNULL)
     return measured(run)
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long
 def test_arm_on_rises_along_its_known_curve_and_arm_off_stays_flat(tmp_path: Path) -> None:
     small = ["-c", "learning.replicates=2", "-c", "learning.worlds=5", "-c", "learning.rounds=12"]
     small += ["-c", "learning.round_size=2"]
-    command = [sys.executable, "-m", "hermes_lab", "learn", "-c", "configs/learner.yaml", *small]
+    command = [sys.executable, "-m", "hermes_lab", "experiment", "-c", "configs/learner.yaml", *small]
     subprocess.run([*command, "--out", str(tmp_path / "run"), "--quiet"], check=True)
     frame = load_episodes(tmp_path / "run")
     spec = WorldSpec()
@@ -49,7 +49,7 @@ def test_intervals_of_runs_through_the_whole_system_hold_the_known_parameters(tm
     """In slices of 20 lanes, each fitted by itself; and all of them at once."""
     options = ["learning.arms=[on]", "learning.replicates=2", f"learning.worlds={SLICES * LANES // 2}"]
     options += ["learning.rounds=24", "model.options.slip=0.1"]
-    command = [sys.executable, "-m", "hermes_lab", "learn", "-c", "configs/learner.yaml"]
+    command = [sys.executable, "-m", "hermes_lab", "experiment", "-c", "configs/learner.yaml"]
     command += [part for option in options for part in ("-c", option)]
     subprocess.run([*command, "--out", str(tmp_path / "run"), "--quiet"], check=True)
     frame = load_episodes(tmp_path / "run", columns=["lane", "experience", "success"])

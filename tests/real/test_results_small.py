@@ -24,7 +24,7 @@ def test_skills_that_the_tuned_model_writes_help_it_on_a_family_that_it_never_sa
         f"learning.worlds={WORLDS}",
         "--json",
     ]
-    done = subprocess.run([sys.executable, "-m", "hermes_lab", "experiment", *study], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "hermes_lab", "study", *study], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     (seats,) = said["parts"]

@@ -38,12 +38,12 @@ def given(sources: Sequence[str]) -> list[str]:
 def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs every station through the command line, once for all tests of this file."""
     root = tmp_path_factory.mktemp("line")
-    lab("learn", *given(["configs/demonstrations.yaml", *SHOWN]), "--out", root / "demonstrations")
+    lab("experiment", *given(["configs/demonstrations.yaml", *SHOWN]), "--out", root / "demonstrations")
     shown = ["configs/train/sft.yaml", "lock=configs/locks/sft-smoke.yaml", f"data=[{root}/demonstrations]"]
     lab("train", "sft", *given([*shown, f"adapters={root}/adapters"]))
     asked = ["configs/heldout.yaml", *ASKED]
-    lab("learn", *given(asked), "--out", root / "base")
-    lab("learn", *given([*asked, f"model.adapter={root}/adapters/sft-v1"]), "--out", root / "tuned")
+    lab("experiment", *given(asked), "--out", root / "base")
+    lab("experiment", *given([*asked, f"model.adapter={root}/adapters/sft-v1"]), "--out", root / "tuned")
     return root
 
 

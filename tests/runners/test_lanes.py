@@ -33,7 +33,7 @@ ARMS = ("off", "on", "placebo", "oracle")
 @pytest.fixture(scope="module")
 def one_rule(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("one-rule") / "run"
-    done = lab("learn", "-c", CONFIGS / "one-rule.yaml", "--out", run, "--quiet")
+    done = lab("experiment", "-c", CONFIGS / "one-rule.yaml", "--out", run, "--quiet")
     assert done.returncode == 0, done.stderr
     return run
 
@@ -96,7 +96,7 @@ def test_a_lane_resumes_at_a_rounds_border(one_rule: Path, tmp_path: Path) -> No
     for path in episode_files(run):
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join(lines[: len(lines) // 2]))
-    done = lab("learn", "-c", CONFIGS / "one-rule.yaml", "--out", run, "--resume", "--quiet")
+    done = lab("experiment", "-c", CONFIGS / "one-rule.yaml", "--out", run, "--resume", "--quiet")
     assert done.returncode == 0, done.stderr
     for arm in ARMS:
         again = [(e.success, e.skills.snapshot, e.experience) for e in lane(run, arm)]
@@ -111,7 +111,7 @@ def test_a_kill_between_the_last_episode_and_its_border_loses_nothing(one_rule: 
     (lane / "history.jsonl").write_bytes(wanted.splitlines(keepends=True)[0])
     (lane / "home" / "skills").unlink()
     shutil.rmtree(run / "skills" / read_history(one_rule, lane.name)[-1].after)
-    done = lab("learn", "-c", CONFIGS / "one-rule.yaml", "--out", run, "--resume", "--quiet")
+    done = lab("experiment", "-c", CONFIGS / "one-rule.yaml", "--out", run, "--resume", "--quiet")
     assert done.returncode == 0, done.stderr
     assert (lane / "history.jsonl").read_bytes() == wanted
     assert Library.load(lane / "home" / "skills").snapshot == read_history(run, lane.name)[-1].after
@@ -126,7 +126,7 @@ def test_only_lanes_that_learn_have_a_history_and_it_is_whole(one_rule: Path) ->
 
 
 def test_round_size_can_be_given_on_the_command_line(tmp_path: Path) -> None:
-    args = ("learn", "-c", CONFIGS / "one-rule.yaml", "-c", "learning.arms=[on]", "-c", "learning.rounds=1")
+    args = ("experiment", "-c", CONFIGS / "one-rule.yaml", "-c", "learning.arms=[on]", "-c", "learning.rounds=1")
     done = lab(*args, "--round-size", "3", "--out", tmp_path / "run", "--json")
     assert json.loads(done.stdout)["wanted"] == 3
 

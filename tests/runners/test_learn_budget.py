@@ -21,7 +21,7 @@ from hermes_lab.types import Episode
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SHAPE = [
-    *("learn", "-c", str(CONFIGS / "one-rule.yaml"), "-c", "learning.arms=[off,on]", "-c", "learning.worlds=3"),
+    *("experiment", "-c", str(CONFIGS / "one-rule.yaml"), "-c", "learning.arms=[off,on]", "-c", "learning.worlds=3"),
     *("-c", "learning.heldout.tasks=1", "-c", "run.concurrency=4"),
 ]
 WANTED = 2 * 3 * (4 + 2)
@@ -65,7 +65,7 @@ def test_a_fast_arm_does_not_run_away_from_a_slow_one(tmp_path: Path) -> None:
     with running(FakeOpenAIServer(slow_to_look_back)) as server:
         args = ["-c", f"suite.path={file}", "-c", f"model.base_url={server.base_url}", "-c", "model.name=fake"]
         args += ["-c", "learning.rounds=8", "-c", "skills.review_every=0", "-c", "budget.tasks=9"]
-        assert lab("learn", *args, "--out", out).returncode == 3
+        assert lab("experiment", *args, "--out", out).returncode == 3
         looked_back = sum(REVIEW_REQUEST in body["messages"][-1]["content"] for body in server.requests)
     done = Counter(e.lane for e in read_episodes(out))
     assert looked_back == done["on-r0-w0"] > 0

@@ -17,7 +17,7 @@ from hermes_lab.types import Episode
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SHAPE = [
-    *("learn", "-c", str(CONFIGS / "one-rule.yaml"), "-c", "learning.arms=[off,on]", "-c", "learning.order=latin"),
+    *("experiment", "-c", str(CONFIGS / "one-rule.yaml"), "-c", "learning.arms=[off,on]", "-c", "learning.order=latin"),
     *("-c", "suite.options={ruled: 2, plain: 0}", "-c", "learning.blocks=2", "-c", "learning.replicates=2"),
     *("-c", "learning.heldout.tasks=1", "-c", "learning.heldout.every=1", "-c", "run.concurrency=8"),
 ]
@@ -137,7 +137,8 @@ def test_what_a_held_out_episode_writes_is_not_kept_and_its_error_does_not_stop_
     out = tmp_path / "run"
     with running(FakeOpenAIServer(meddler("task4"))) as server:
         args = [
-            *("learn", "-c", f"suite.path={file}", "-c", f"model.base_url={server.base_url}", "-c", "model.name=fake"),
+            *("experiment", "-c", f"suite.path={file}", "-c", f"model.base_url={server.base_url}"),
+            *("-c", "model.name=fake"),
             *("-c", "learning.arms=[on]", "-c", "learning.rounds=3", "-c", "learning.heldout.tasks=2"),
             *("-c", "learning.heldout.every=1", "-c", "skills.learn_value=1", "-c", "learning.order=latin"),
         ]

@@ -25,7 +25,15 @@ def test_every_lanes_requests_name_its_adapter_and_all_are_served_at_once(adapte
     tuned = f"tuned-{digest[:12]}"
     with running(FakeOpenAIServer(lambda body: f"I am {body['model']}.", models=["fake", "served"])) as server:
         args = [
-            *("learn", "-c", "suite.name=ledger", "-c", f"model.base_url={server.base_url}", "-c", "model.name=fake"),
+            *(
+                "experiment",
+                "-c",
+                "suite.name=ledger",
+                "-c",
+                f"model.base_url={server.base_url}",
+                "-c",
+                "model.name=fake",
+            ),
             *("-c", "learning.rounds=2", "-c", "learning.heldout.tasks=1", "-c", "run.concurrency=6"),
             *("-c", f'learning.adapters=["", "{adapter}", served]'),
         ]
@@ -54,7 +62,15 @@ def test_every_lanes_requests_name_its_adapter_and_all_are_served_at_once(adapte
 
 def test_a_wrong_adapter_is_said_of_the_field_that_names_it(tmp_path: Path) -> None:
     with running(FakeOpenAIServer(["x"])) as server:
-        args = ["learn", "-c", "suite.name=ledger", "-c", f"model.base_url={server.base_url}", "-c", "model.name=fake"]
+        args = [
+            "experiment",
+            "-c",
+            "suite.name=ledger",
+            "-c",
+            f"model.base_url={server.base_url}",
+            "-c",
+            "model.name=fake",
+        ]
         for adapters, message in (
             ('["", nope]', "learning.adapters: 'nope' is neither a folder nor served"),
             (f'["", "{tmp_path}"]', "adapter_config.json is missing"),
@@ -64,7 +80,7 @@ def test_a_wrong_adapter_is_said_of_the_field_that_names_it(tmp_path: Path) -> N
             assert (done.returncode, message in line, "learning.adapters" in line) == (2, True, True), line
 
 
-PLAN = ["learn", "-c", "configs/experiment.yaml", "--plan"]
+PLAN = ["experiment", "-c", "configs/experiment.yaml", "--plan"]
 
 
 def test_a_plan_writes_nothing_and_starts_no_model(tmp_path: Path) -> None:
@@ -81,7 +97,7 @@ def test_a_plan_writes_nothing_and_starts_no_model(tmp_path: Path) -> None:
 
 LEARN = [
     *(
-        "learn",
+        "experiment",
         "-c",
         "model.provider=scripted",
         "-c",

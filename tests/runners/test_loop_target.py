@@ -12,7 +12,7 @@ def resumes(loop: Path, command: str) -> bool:
         ["make", "--dry-run", "loop", f"LOOP={loop}"], capture_output=True, text=True, check=True
     ).stdout.replace("\\\n", "")
     (line,) = (line for line in printed.splitlines() if command in line)
-    return "resume=true" in line
+    return "--resume" in line
 
 
 @pytest.mark.parametrize(

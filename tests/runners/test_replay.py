@@ -34,7 +34,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     out = tmp_path_factory.mktemp("replay") / "run"
     settings = ["learning.arms=[on]", "learning.replicates=1", "learning.worlds=1", "learning.rounds=4"]
     options = [part for s in (*settings, f"agent.tool_format={request.param}") for part in ("-c", s)]
-    assert invoke("learn", "-c", "configs/learner.yaml", *options, "--out", str(out), "--quiet")[0] == 0
+    assert invoke("experiment", "-c", "configs/learner.yaml", *options, "--out", str(out), "--quiet")[0] == 0
     return out
 
 
@@ -117,7 +117,7 @@ def test_a_whole_run_replays_as_a_run(run: Path, tmp_path: Path) -> None:
     ]
     options = [part for s in settings for part in ("-c", s)]
     again = tmp_path / "again"
-    assert invoke("learn", "-c", "configs/learner.yaml", *options, "--out", str(again), "--quiet")[0] == 0
+    assert invoke("experiment", "-c", "configs/learner.yaml", *options, "--out", str(again), "--quiet")[0] == 0
     assert _rows(again) == _rows(run)
 
 

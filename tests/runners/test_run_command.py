@@ -1,4 +1,4 @@
-"""`hermes-lab run` and `learn` as a user calls them: the real command, the real sandbox, a scripted model."""
+"""`hermes-lab run` and `experiment` as a user calls them: the real command, the real sandbox, a scripted model."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from hermes_lab.records import episode_files, read_attempts, read_episodes
 from hermes_lab.types import Episode
 
 LEARN = [
-    "learn",
+    "experiment",
     *("-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learner:learner"),
     *("-c", "agent.toolsets=[terminal,skills]", "-c", "suite.name=ledger", "-c", "run.concurrency=4"),
     *("-c", "learning.rounds=3", "-c", "learning.round_size=2", "-c", "learning.worlds=2"),
@@ -255,3 +255,15 @@ def test_packages_of_the_same_names_beside_the_user_do_not_shadow_ours(tmp_path:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "ledger" in done.stdout
+
+
+def test_a_plan_tells_the_size_of_a_run_and_writes_nothing(tmp_path: Path) -> None:
+    asked = ["run", "-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learner:noop"]
+    asked += ["-c", "suite.name=ledger", "-c", "suite.count=3", "-c", "run.samples=2", "--out", tmp_path / "run"]
+    told = lab(*asked, "--plan")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout == ("plan: 3 tasks x 2 samples = 6 episodes\nsuite ledger, model tasks.learner:noop\n")
+    assert not (tmp_path / "run").exists()
+    assert lab(*asked, "--quiet").returncode == 0
+    size = json.loads(lab(*asked, "--plan", "--json").stdout)
+    assert (size["tasks"], size["samples"], size["episodes"], size["finished"]) == (3, 2, 6, 6)

@@ -104,7 +104,7 @@ def test_a_rounds_border_stands_after_its_round_and_marks_what_it_dropped(
     ]
     assert "before -> after; dropped when the round was merged, since made-up|z|" in show(capsys, run, "-e", "2")
     assert "--" not in show(capsys, run, "--lane", "off")
-    (told,) = json.loads(show(capsys, run, "--json"))["borders"]["on-r0-w0"]
+    (told,) = json.loads(show(capsys, run, "--json"))["round_merges"]["on-r0-w0"]
     assert told["dropped"][0]["won"] == dropped.won
     history = ["skills", "history", f"{run}:on-r0-w0"]
     Library().save(run / "skills" / (empty := Library().snapshot))
@@ -113,7 +113,7 @@ def test_a_rounds_border_stands_after_its_round_and_marks_what_it_dropped(
     assert app(history, standalone_mode=False) in (None, 0)
     assert " ".join(capsys.readouterr().out.split()).endswith(lines[1].partition("on-r0-w0 ")[2])
     assert app([*history, "--json"], standalone_mode=False) in (None, 0)
-    assert json.loads(capsys.readouterr().out)["borders"] == [told]
+    assert json.loads(capsys.readouterr().out)["round_merges"] == [told]
 
 
 def test_one_episode_is_shown_whole(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

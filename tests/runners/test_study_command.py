@@ -74,16 +74,16 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 def test_the_plots_of_a_study_are_in_the_format_asked_for(finished: Finished) -> None:
     said = json.loads(study_command(finished.file, "--so-far", "--plots", "pdf", "--json").stdout)
-    assert [Path(picture).name for picture in said["pictures"]] == ["study.pdf", "groups.pdf"]
-    assert all(Path(picture).read_bytes().startswith(b"%PDF") for picture in said["pictures"])
+    assert [Path(picture).name for picture in said["plots"]] == ["study.pdf", "groups.pdf"]
+    assert all(Path(picture).read_bytes().startswith(b"%PDF") for picture in said["plots"])
 
 
 def test_a_study_is_run_gone_on_with_and_answered(finished: Finished) -> None:
     runs = [finished.folder / part / who for part in ("near", "varied") for who in ("forgetful", "attentive")]
     said = finished.said
     answers = said["parts"]
-    assert said["pictures"] == [str(finished.folder / name) for name in ("study.png", "groups.png")]
-    assert all(Path(picture).read_bytes().startswith(b"\x89PNG") for picture in said["pictures"])
+    assert said["plots"] == [str(finished.folder / name) for name in ("study.png", "groups.png")]
+    assert all(Path(picture).read_bytes().startswith(b"\x89PNG") for picture in said["plots"])
     for run in runs:
         assert len(list(read_attempts(run, Episode))) == WANTED
     assert read_manifest(runs[1]).config["suite"]["options"]["wording"] == "near"
@@ -126,7 +126,7 @@ def test_a_study_that_was_begun_with_paths_of_the_working_directory_goes_on(
     before += ["suite.name=ledger", "model.options.capture=0.3", *options[1::2]]
     first = Path("runs/small/ledger/forgetful")
     sources = [option for each in before for option in ("-c", each)]
-    begun = lab("learn", *sources, "--out", first)
+    begun = lab("experiment", *sources, "--out", first)
     assert begun.returncode == 0, begun.stderr
     ran = len(list(read_attempts(first, Episode)))
     done = study_command("configs/experiments/small.yaml", *options)
@@ -135,12 +135,9 @@ def test_a_study_that_was_begun_with_paths_of_the_working_directory_goes_on(
     assert len(list(Path("runs/small").glob("*/*/run.json"))) == 4
 
 
-@pytest.mark.parametrize("command", ["study", "experiment"])
-def test_a_study_of_the_package_is_found_from_any_folder(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_of_the_package_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    done = lab(command, "configs/experiments/small.yaml", "--plan")
+    done = lab("study", "configs/experiments/small.yaml", "--plan")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("runs/small/")
 
@@ -180,7 +177,7 @@ def test_so_far_answers_from_the_runs_that_are_finished_and_runs_nothing(
     episodes.write_text("".join(episodes.read_text().splitlines(keepends=True)[:-1]))
     there = sorted(path for path in runs.rglob("episodes/*.jsonl"))
     said = json.loads(study_command(study, "--so-far", "--json").stdout)
-    assert said["owed"] == [str(runs / "near" / "attentive"), str(runs / "varied" / "forgetful")]
+    assert said["pending"] == [str(runs / "near" / "attentive"), str(runs / "varied" / "forgetful")]
     assert [list(part["rates"]) for part in said["parts"]] == [["forgetful"], ["attentive"]]
     assert said["parts"][1]["rates"]["attentive"] == whole["parts"][1]["rates"]["attentive"]
     assert said["groups"][0]["rates"]["forgetful"] == whole["parts"][0]["rates"]["forgetful"]
@@ -197,15 +194,11 @@ def test_a_mistake_in_the_last_part_is_told_before_the_first_is_run(study: Path,
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("command", ["experiment", "learn"])
-def test_a_study_given_to_experiment_is_run_with_a_hint(command: str, study: Path) -> None:
-    done = lab(command, study, "--plan", "--json")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines() == [f"{study} is a study; run it with `hermes-lab study {study}`"]
-    refused = lab("experiment", study, "--round-size", "3", "--plan")
-    assert refused.returncode == 2
-    assert f"--round-size: {study} is a study; use -c learning.round_size=3" in refused.stderr
-    assert json.loads(done.stdout) == json.loads(study_command(study, "--plan", "--json").stdout)
+@pytest.mark.parametrize("given", [(), ("-c",)])
+def test_a_study_given_to_experiment_is_refused_with_the_command_for_it(given: tuple[str, ...], study: Path) -> None:
+    refused = lab("experiment", *given, study, "--plan", "--json")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == f"hermes-lab: error: {study} is a study; run it with `hermes-lab study {study}`\n"
 
 
 def test_an_endpoint_of_the_environment_is_the_only_variant_in_a_folder_of_its_own(study: Path, tmp_path: Path) -> None:

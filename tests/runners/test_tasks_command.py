@@ -91,10 +91,10 @@ def test_sampled_rows_are_a_jsonl_suite_that_only_lacks_its_judge(tmp_path: Path
     again = tasks("sample", "dropins", "-n", "3", "-o", rows, code=2)
     assert f"--out: {rows} already exists; --force overwrites it" in again.stderr
     tasks("sample", "dropins", "-n", "3", "-o", rows, "--force")
-    refused = tasks("check", rows, code=2)
+    refused = tasks("check", rows, code=1)
     assert "3 rows, 3 refused" in refused.stdout
     assert f"{rows}:1: is vague: nothing can judge it" in refused.stderr
-    assert json.loads(tasks("check", rows, "--json", "-n", "2", code=2).stdout)["rows"] == 2
+    assert json.loads(tasks("check", rows, "--json", "-n", "2", code=1).stdout)["rows"] == 2
 
 
 def test_a_workspace_is_laid_out_as_the_agent_finds_it(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_play_needs_an_oracle(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("at", "told"), [(1, True), (2, False), (0, False)])
 def test_a_fit_says_that_the_rules_change_within_the_run(tmp_path: Path, at: int, told: bool) -> None:
     options = ("-c", "learning.arms=[on]", "-c", "learning.rounds=2", "-c", f"suite.options.drift_at={at}", "--quiet")
-    assert lab("learn", "-c", "configs/one-rule.yaml", *options, "--out", tmp_path / "run").returncode == 0
+    assert lab("experiment", "-c", "configs/one-rule.yaml", *options, "--out", tmp_path / "run").returncode == 0
     fitted = lab("fit", tmp_path / "run", "--draws", "0")
     assert fitted.returncode == 0, fitted.stderr
     assert (f"the rules change at task {at}, so a single curve does not describe this run" in fitted.stdout) == told
@@ -231,7 +231,7 @@ def test_help_has_an_example_that_begins_as_a_person_types_it(command: str) -> N
 def test_a_fault_that_repeats_is_one_line_with_the_places(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text('{"prompt": "ping me", "verify": "true"}\n' * 6 + '{"prompt": "Write the answer to a.txt."}\n')
-    done = tasks("check", file, code=2)
+    done = tasks("check", file, code=1)
     assert "7 refused" in done.stdout
     assert done.stderr.splitlines() == [
         f"{file}:1: is vague: its prompt has fewer than 4 words; say what to do with what "

@@ -166,14 +166,14 @@ def test_a_probe_without_a_plan_is_refused(tmp_path: Path) -> None:
     with served(tmp_path, hopeless=True) as (server, train):
         done = lab(*train, "--probe", "1")
         assert server.requests == []
-    assert (done.returncode, "--probe: give it together with --plan" in done.stderr) == (2, True)
+    assert (done.returncode, "--probe needs --plan" in done.stderr) == (2, True)
 
 
 def test_a_hopeless_training_costs_one_round_and_no_evaluation(tmp_path: Path) -> None:
     with served(tmp_path, hopeless=True) as (server, train):
         done = lab(*train)
         asked = len(server.requests)
-        again = lab(*train, "-c", "resume=true")
+        again = lab(*train, "--resume")
         assert len(server.requests) == asked
     assert (done.returncode, done.stdout) == (2, "")
     error = done.stderr.splitlines()[-1]

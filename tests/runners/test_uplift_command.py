@@ -84,7 +84,7 @@ def source(tmp_path_factory: pytest.TempPathFactory, suite: WorldSuite) -> Path:
     memo = parse(render("memo", "Where the keys are", f"In the drawer. It came to {secret_of(suite, last)}."))
     Library([*known, memo]).save(folder / "library")
     library = ("-c", f"skills.library={folder / 'library'}", "-c", "learning.arms=[off, frozen]")
-    done("learn", *BASE, *heldout(), *library, "--out", folder / "run", "--quiet")
+    done("experiment", *BASE, *heldout(), *library, "--out", folder / "run", "--quiet")
     return folder / "run"
 
 
@@ -245,7 +245,7 @@ def test_effects_tell_what_was_caught_what_it_did_and_what_leaked(source: Path, 
     (*_, last) = found["captures"]
     assert (last["lane"], last["skills"], last["silent"], last["untrue"]) == ("frozen-r0-w0", 3, 1, [plain.skill_name])
     assert (last["precision"]["count"], last["precision"]["of"], last["recall"]["rate"]) == (1, 2, 1.0)
-    chain = {each["skill"]: each for each in found["chain"] if each["arm"] == "frozen"}
+    chain = {each["skill"]: each for each in found["funnels"] if each["arm"] == "frozen"}
     assert chain[true.skill_name]["helped"] == chain[true.skill_name]["solved"] > 0
     assert chain[plain.skill_name]["hurt"] > 0 == chain[plain.skill_name]["helped"]
     ((lane, (leak,)),) = found["leaks"]["leaks"].items()
@@ -254,7 +254,7 @@ def test_effects_tell_what_was_caught_what_it_did_and_what_leaked(source: Path, 
     transfer = found["transfer"]["frozen"]
     assert transfer["bwt"] is None
     assert transfer["gain"]["value"] == 0.0  # a frozen library learns nothing
-    assert found["cost"][0]["tokens"] is found["course"][0]["tokens"] is None  # a scripted model reports none
+    assert found["cost"][0]["tokens"] is found["by_task_range"][0]["tokens"] is None  # a scripted model reports none
     told, _ = looked("skills", "effects", source)
     series, *cells = told.split("Cost, reviews included")[1].splitlines()[2].split("  ")
     assert [cell.strip() for cell in cells if cell.strip()][2:5] == ["-", "-", "-"], series
@@ -264,7 +264,9 @@ def test_effects_tell_what_was_caught_what_it_did_and_what_leaked(source: Path, 
 
 
 def test_recall_rises_as_rules_are_met_and_written(tmp_path: Path) -> None:
-    done("learn", *BASE, "-c", "learning.arms=[on]", "-c", "learning.rounds=4", "--out", tmp_path / "run", "--quiet")
+    done(
+        "experiment", *BASE, "-c", "learning.arms=[on]", "-c", "learning.rounds=4", "--out", tmp_path / "run", "--quiet"
+    )
     told = library_claims(tmp_path / "run")
     assert told is not None
     course = captures(told)
@@ -286,7 +288,7 @@ def test_a_suite_without_known_rules_has_no_capture(tmp_path: Path) -> None:
         "-c",
         "learning.rounds=1",
     )
-    done("learn", "-c", f"suite.path={rows}", *model, "--out", tmp_path / "run", "--quiet")
+    done("experiment", "-c", f"suite.path={rows}", *model, "--out", tmp_path / "run", "--quiet")
     assert library_claims(tmp_path / "run") is None
     told, _ = looked("skills", "effects", tmp_path / "run")
     assert "not measured: the suite does not know its rules" in told

@@ -185,7 +185,7 @@ def test_a_training_killed_at_any_write_ends_as_if_it_had_not_been(
 
 def test_a_resume_of_another_training_names_the_part(config: GrpoConfig) -> None:
     train(config, MadeUp())
-    with pytest.raises(ConfigError, match="already contains a training; continue it with resume=true"):
+    with pytest.raises(ConfigError, match="already contains a training; continue it with --resume"):
         train(config, MadeUp())
     other = config.model_copy(update={"resume": True, "rollouts": (*config.rollouts, "suite.options.ruled=2")})
     with pytest.raises(ConfigError, match="was started with another rollouts"):

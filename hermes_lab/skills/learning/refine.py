@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.learning.stats import SkillStats, Use, needs_rewrite
+from hermes_lab.skills.learning.stats import SkillStats, needs_rewrite
 from hermes_lab.skills.library import Library
-from hermes_lab.types import Episode
 from hermes_lab.types.skill import BY_AGENTS
 
 
@@ -27,10 +26,3 @@ def refine(library: Library, stats: Mapping[str, SkillStats], config: SkillsConf
 def failing(library: Library, stats: Mapping[str, SkillStats], config: SkillsConfig) -> tuple[str, ...]:
     """Returns the listed skills whose outcomes call for a rewrite, including those that `refine` may not change."""
     return tuple(name for name in library.listed if name in stats and needs_rewrite(stats[name], config))
-
-
-def uses_of(episode: Episode) -> list[Use]:
-    """Returns the uses of the skills that an episode loaded; none if it errored, since the agent was interrupted."""
-    if episode.status == "errored":
-        return []
-    return [Use(name, episode.success, episode.started_at) for name in episode.skills.loaded]

@@ -4,11 +4,11 @@ import pytest
 
 from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.skills import format as skill_format
-from hermes_lab.skills.learning.refine import failing, refine, uses_of
+from hermes_lab.skills.learning.refine import failing, refine
 from hermes_lab.skills.learning.stats import SkillStats, Use, stats
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.manage import apply
-from hermes_lab.types import Episode, EpisodeError, ModelIdentity, Skill, SkillEdit, SkillUse, TaskInfo
+from hermes_lab.types import Skill, SkillEdit
 
 CONFIG = SkillsConfig()
 
@@ -50,20 +50,3 @@ def test_a_rewritten_skill_is_active_again(edit: SkillEdit) -> None:
     refined = refine(Library([skill("bad")]), fared(bad=(False,) * 10), CONFIG)
     mended, _ = apply(refined, edit, origin="review", episode="e", model="m")
     assert list(mended.listed) == ["bad"]
-
-
-def episode(**fields: object) -> Episode:
-    basics = {"suite": "s", "task_id": "t", "lane": "on", "round": 0, "sample": 0, "experience": 0, "place": 0}
-    basics |= {"config_digest": "", "started_at": "2026-01-01T00:00:00", "seconds": 1.0, "status": "ok"}
-    basics |= {"task": TaskInfo("d", "train"), "model": ModelIdentity("p", "m")}
-    return Episode(**(basics | {"skills": SkillUse(loaded=("a", "b"))} | fields))  # type: ignore[arg-type]
-
-
-def test_every_loaded_skill_was_used_with_the_outcome_of_the_first_submission() -> None:
-    at = "2026-01-01T00:00:00"
-    assert uses_of(episode(success=False)) == [Use("a", False, at), Use("b", False, at)]
-    assert uses_of(episode(success=None)) == [Use("a", None, at), Use("b", None, at)]
-
-
-def test_an_errored_episode_is_no_use() -> None:
-    assert uses_of(episode(status="errored", error=EpisodeError("sandbox", "died"))) == []
