@@ -246,12 +246,12 @@ def test_compare_prints_what_the_command_prints(experiment: api.Run) -> None:
 
 
 def test_further_arms_are_compared_with_the_first(tmp_path: Path) -> None:
-    arms = ("off", "on", "frozen")
+    arms = ("off", "on", "oracle")
     run = lab.experiment(SMALL, {"learning": {"arms": list(arms)}}, out=tmp_path / "run", progress=False)
     found = lab.compare(run, arms=arms)
     assert [(each.comparison.before, each.comparison.after) for each in (found, *found.others) if each.comparison] == [
         ("off", "on"),
-        ("off", "frozen"),
+        ("off", "oracle"),
     ]
     assert str(found) == command("compare", run.folder, "--arms", ",".join(arms)).stdout.rstrip("\n")
 
