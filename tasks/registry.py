@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.errors import ConfigError, HermesLabError
+from hermes_lab.plugins import PluginGroup
 from hermes_lab.protocols import Suite
 from hermes_lab.tasks import open_ended
 from hermes_lab.tasks.jsonl import JsonlSuite
@@ -24,7 +24,7 @@ from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import AnyFamily, Size, WorldSpec
 
 _HERE = Path(__file__).parent
-ENTRY_POINTS = "hermes_lab.suites"
+PLUGINS = PluginGroup("hermes_lab.suites", "suite.name")
 ADAPTERS = "adapters"
 OPEN_ENDED = "open_ended"
 SERVED = "served"
@@ -91,7 +91,7 @@ def list_suites() -> list[str]:
     """The valid values of `suite.name`. Does not import the suites."""
     families = [family for members in domains().values() for family in members]
     ours = (*domains(), *families, OPEN_ENDED, *stories(), *served(), *adapters())
-    return sorted({*ours, *(point.name for point in entry_points(group=ENTRY_POINTS))})
+    return sorted({*ours, *PLUGINS.names()})
 
 
 def load_suite(config: SuiteConfig, sandbox: SandboxConfig | None = None) -> Suite:
@@ -153,10 +153,10 @@ def wrap_suite_errors(name: str) -> Iterator[None]:
 
 def _suite_location(name: str, error: BaseException) -> tuple[str, str] | None:
     """Where a suite's own package failed: the function, such as "load(): ", and FILE:LINE. None for other errors."""
-    points = entry_points(group=ENTRY_POINTS, name=name)
-    if not points:
+    plugin = PLUGINS.find(name)
+    if plugin is None:
         return None
-    point = next(iter(points))
+    point = plugin.entry
     root = point.module.partition(".")[0]
     frames = traceback.walk_tb(error.__traceback__)
     own = [each for each in frames if str(each[0].f_globals.get("__name__", "")).partition(".")[0] == root]
@@ -198,11 +198,11 @@ def _factory(name: str) -> Callable[..., Suite]:
         return cast(Callable[..., Suite], importlib.import_module(f"hermes_lab.tasks.{SERVED}.{name}").load)
     if name in adapters():
         return cast(Callable[..., Suite], importlib.import_module(f"hermes_lab.tasks.{ADAPTERS}.{name}").load)
-    points = entry_points(group=ENTRY_POINTS, name=name)
-    if not points:
+    plugin = PLUGINS.find(name)
+    if plugin is None:
         known = list_suites()
         raise ConfigError(f"suite.name: no suite {name!r}{nearest(name, known)}; there are: {', '.join(known)}")
-    return cast(Callable[..., Suite], points[name].load())
+    return cast(Callable[..., Suite], plugin.entry.load())  # `wrap_suite_errors` says where it failed
 
 
 def _family(name: str, world: dict[str, Any]) -> WorldSuite:
