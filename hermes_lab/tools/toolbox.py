@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
+from hermes_lab.text.suggest import did_you_mean
 from hermes_lab.tools.compiled import compiled_tools
 from hermes_lab.tools.registry import GivenTool, Tool, ToolContext, installed_tools, known_tools, unavailable_tools
 from hermes_lab.tools.schema import Declaration, Profile, explain
@@ -295,7 +296,7 @@ def _kit(
     for name in disabled:
         if name not in known and name not in installed.broken:
             raise ConfigError(
-                f"agent.disabled_tools: no tool {name!r}{_hint(name, known)}; there are: {', '.join(known)}"
+                f"agent.disabled_tools: no tool {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}"
             )
     chosen: dict[str, Tool] = {}
     for toolset in toolsets:
@@ -353,13 +354,14 @@ def _members(name: str) -> list[str]:
     if name in known:
         return [name]
     toolsets = sorted({tool.toolset for tool in known.values()} | set(COMPOSITES))
-    hint = _hint(name, (*toolsets, *known))
+    hint = did_you_mean(name, (*toolsets, *known))
     broken = ", ".join(installed_tools().broken)
     also = f"; these plugins cannot be loaded, see the warning: {broken}" if broken else ""
     raise ConfigError(f"agent.toolsets: no toolset {name!r}{hint}; there are: {', '.join(toolsets)}{also}")
 
 
 def _hint(name: str, known: Collection[str]) -> str:
+    """A suggestion for the model, which reads it in this form."""
     near = difflib.get_close_matches(name, known, n=1)
     return f" (did you mean {near[0]}?)" if near else ""
 

@@ -1,12 +1,12 @@
 """The chat platforms: one module each with a `PLATFORM`, and those that other packages provide."""
 
-import difflib
 from importlib import import_module
 
 from hermes_lab.config.gateway import GatewayConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.gateway.platform import Platform
 from hermes_lab.plugins import PluginGroup
+from hermes_lab.text.suggest import did_you_mean
 
 _PLUGINS = PluginGroup("hermes_lab.platforms", "gateway.platforms")
 BUILT_IN = ("http", "telegram", "matrix", "email", "slack", "discord")
@@ -24,6 +24,5 @@ def open_platform(name: str, config: GatewayConfig) -> Platform:
             raise plugin.error(f"is named {found.name!r}", "give both the same name")
         return found
     known = [*BUILT_IN, *_PLUGINS.names()]
-    near = difflib.get_close_matches(name, known, n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
+    meant = did_you_mean(name, known)
     raise ConfigError(f"gateway.platforms: there is no platform {name!r}{meant} (known: {', '.join(known)})")

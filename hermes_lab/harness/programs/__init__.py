@@ -1,6 +1,5 @@
 """The programs that the lab can run, by name: its own and those of other packages (`hermes_lab.programs`)."""
 
-import difflib
 import sys
 from functools import cache
 from importlib import import_module
@@ -8,6 +7,7 @@ from importlib import import_module
 from hermes_lab.errors import ConfigError
 from hermes_lab.harness.program import Program
 from hermes_lab.plugins import PluginGroup
+from hermes_lab.text.suggest import did_you_mean
 
 _PLUGINS = PluginGroup("hermes_lab.programs", "agent.program")
 """Other packages add programs by a name and a `Program` class."""
@@ -38,8 +38,7 @@ def find_program(name: str) -> Program:
         if not isinstance(found, Program):
             raise plugin.error("is not a hermes_lab.harness.program.Program")
         return found
-    near = difflib.get_close_matches(name, program_names(), n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
+    meant = did_you_mean(name, program_names())
     raise ConfigError(
         f"agent.program: there is no program {name!r}{meant} (known: {', '.join(program_names())}). A program of your "
         f"own is found if its package, with the entry point {_PLUGINS.group}, is installed in the lab's environment "

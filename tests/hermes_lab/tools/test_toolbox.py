@@ -252,7 +252,7 @@ async def test_disabled_tools_are_left_out(context: ToolContext) -> None:
 async def test_an_unknown_toolset_names_the_known_ones(context: ToolContext) -> None:
     with pytest.raises(ConfigError, match=r"agent.toolsets: no toolset 'kitchen'; there are: browser, clarify, "):
         Toolbox(("kitchen",), context)
-    with pytest.raises(ConfigError, match=r"no toolset 'read_fil' \(did you mean read_file\?\)"):
+    with pytest.raises(ConfigError, match=r"no toolset 'read_fil'; did you mean read_file\?"):
         Toolbox(("read_fil",), context)
 
 
