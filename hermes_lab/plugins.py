@@ -1,11 +1,17 @@
 """Plugins: what other installed packages add to the lab, found by their entry points.
 
 Finding one imports nothing. Loading one runs the code of its package, so that only what a command uses is loaded; any
-failure is one `ConfigError` that names the field, the entry point, the exception and the package.
+failure is one `ConfigError` that names the field, the entry point, the exception and the package. `import_own` imports
+the user's own module, which needs no package.
 """
 
+import importlib
+import importlib.util
+import sys
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from hermes_lab.errors import ConfigError
@@ -79,3 +85,16 @@ class PluginGroup:
             packages = ", ".join(sorted(each.package or each.entry.value for each in found))
             raise ConfigError(f"{self.field}: several packages offer {name!r}: {packages}; uninstall all but one")
         return found[0] if found else None
+
+
+def import_own(module: str) -> ModuleType:
+    """Imports the module that `module:attribute` names in a configuration: as Python finds it, or from the current
+    folder. That folder then stays on `sys.path`, behind everything else, so that worker processes find it too.
+
+    Raises what the import raises.
+    """
+    here, top = str(Path.cwd()), module.partition(".")[0]
+    if top not in {"", *sys.modules} and importlib.util.find_spec(top) is None and here not in sys.path:
+        sys.path.append(here)
+        importlib.invalidate_caches()
+    return importlib.import_module(module)
