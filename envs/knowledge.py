@@ -83,7 +83,7 @@ class TaskKnowledge:
         """What the rollouts of that task start with."""
         if self._mode == "none":
             return Knowledge(self._library)
-        with wrap_suite_errors(self._suite.name):
+        with wrap_suite_errors(self._suite):
             draws = Draws("knowledge", self._suite.name, task.id)
             kind = draws.choice(KINDS) if self._mode == "mixed" else self._mode
             library = self._library_of(kind, task, draws)

@@ -29,7 +29,7 @@ from hermes_lab.protocols import ModelClient, Sandbox, Suite, TaskAwareModel
 from hermes_lab.rewards import compute_reward
 from hermes_lab.sandbox.extras import NOTHING_MORE
 from hermes_lab.skills.learning.observe import observe
-from hermes_lab.suites import SessionSuite, SettingSession, TaskSession
+from hermes_lab.suites import SandboxSession, SessionSuite, TaskSession
 from hermes_lab.types import (
     Episode,
     EpisodeError,
@@ -190,7 +190,7 @@ async def _roll_out(context: RolloutContext, spec: RolloutSpec, knowledge: Knowl
     model = context.model_for(task)
     async with _open_session(context.session_suite, task) as session, context.sandbox(task) as sandbox:
         await setup_workspace(task, sandbox)
-        if isinstance(session, SettingSession):
+        if isinstance(session, SandboxSession):
             await session.begin(sandbox)
         assignment = Assignment(task, spec.key, spec.sample, knowledge, spec.review, model, sandbox, session, activity)
         async with context.harness.open(assignment) as worker:

@@ -1,4 +1,4 @@
-"""What a suite may offer beyond `hermes_lab.protocols.Suite`: its hidden rules, or tasks with tools of their own."""
+"""What a suite may offer beyond `hermes_lab.protocols.Suite`, such as its hidden rules, or tools for its tasks."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -74,7 +74,7 @@ class TaskSession(Protocol):
 
 
 @runtime_checkable
-class SettingSession(TaskSession, Protocol):
+class SandboxSession(TaskSession, Protocol):
     """A session that works in the episode's sandbox itself."""
 
     async def begin(self, sandbox: Sandbox) -> None:
@@ -83,8 +83,8 @@ class SettingSession(TaskSession, Protocol):
 
 
 @runtime_checkable
-class RemarkingSuite(Suite, Protocol):
-    """A suite with something to say before a run."""
+class SuiteWithWarnings(Suite, Protocol):
+    """A suite that reports skipped tasks and warnings before a run."""
 
     @property
     def left_out(self) -> Mapping[str, str]:
@@ -92,12 +92,12 @@ class RemarkingSuite(Suite, Protocol):
         ...
 
     def remarks(self) -> Sequence[str]:
-        """What a run of its tasks does not keep, a line each, for a warning."""
+        """Warnings about what this suite does not guarantee, one per line."""
         ...
 
 
 @runtime_checkable
-class ServingSuite(Suite, Protocol):
+class McpSuite(Suite, Protocol):
     """A suite whose tasks are done with the tools of MCP servers that it brings."""
 
     @property
@@ -109,7 +109,7 @@ class ServingSuite(Suite, Protocol):
 
 def servers_of(config: McpConfig, suite: Suite) -> McpConfig:
     """The configured servers, and those of the suite. Raises `ConfigError` if two have the same name."""
-    if not isinstance(suite, ServingSuite):
+    if not isinstance(suite, McpSuite):
         return config
     if taken := sorted(set(config.servers) & set(suite.servers)):
         raise ConfigError(f"mcp.servers.{taken[0]}: the suite {suite.name} has a server of that name; choose another")

@@ -17,6 +17,7 @@ from hermes_lab.config.sources import Merged, origin_of, resolve
 from hermes_lab.cron.jobs import problems_of_jobs
 from hermes_lab.errors import ConfigError
 from hermes_lab.sessions import hermes_home
+from hermes_lab.text.suggest import did_you_mean
 
 
 class Kind(NamedTuple):
@@ -153,20 +154,22 @@ def _merged(sources: Sequence[str]) -> Merged | None:
 
 def _unknown_names(merged: Merged, found: Collection[Problem]) -> list[Problem]:
     """A suite or toolset that is not there."""
-    from difflib import get_close_matches
-
     from hermes_lab.config.schema import AgentConfig, SuiteConfig
-    from hermes_lab.tasks.registry import list_suites
+    from hermes_lab.tasks.registry import is_own, list_suites, load_suite
     from hermes_lab.tools.distributions import check_tools
 
     wrong = {problem.field.partition(".")[0] for problem in found}
     problems = []
     if "suite" not in wrong and (name := SuiteConfig(**merged.values.get("suite", {})).name):
         known = list_suites()
-        if name not in known:
-            close = get_close_matches(name, known, 1)
-            mend = f"did you mean {close[0]}?" if close else "`hermes-lab tasks list` lists the suites"
-            problems.append(("suite.name", f"no suite {name!r}; {mend}"))
+        if is_own(name):
+            try:
+                load_suite(SuiteConfig(**merged.values["suite"]))
+            except ConfigError as error:
+                problems.append(("suite.name", str(error).removeprefix("suite.name: ")))
+        elif name not in known:
+            mend = did_you_mean(name, known, "`hermes-lab tasks list` lists the suites")
+            problems.append(("suite.name", f"no suite {name!r}{mend}"))
     if "agent" not in wrong:
         try:
             check_tools(AgentConfig(**merged.values.get("agent", {})))

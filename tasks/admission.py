@@ -36,8 +36,8 @@ _DRAWS_PER_TYPE = 4
 
 
 @dataclass(frozen=True)
-class Static:
-    """The results of the static checks; `problems` is empty for a sound suite."""
+class StaticReport:
+    """The results of the static checks; `problems` is empty if none were found."""
 
     problems: tuple[str, ...]
     tasks_per_second: float
@@ -48,23 +48,25 @@ class Static:
     """By split: the number of distinct prompt sentences, ignoring names and numbers."""
 
 
-def examine(suite: WorldSuite, *, count: int, seed: int = 0, world: int = 0, elsewhere: bool = True) -> Static:
+def static_checks(
+    suite: WorldSuite, *, count: int, seed: int = 0, world: int = 0, elsewhere: bool = True
+) -> StaticReport:
     """Checks `count` tasks of each split, each with its own seed and world, counting up from `seed` and `world`. With
     `elsewhere`, another process also generates them, to compare."""
     tasks = {split: list(spread(suite, split, count, seed, world)) for split in SPLITS}
-    problems = [f"{family.name}: {problem}" for family in suite.families for problem in law(family)]
+    problems = [f"{family.name}: {problem}" for family in suite.families for problem in check_rule_types(family)]
     for split in SPLITS:
         some = tasks[split][: max(4, count // 4)]
         problems += [f"{split}: {problem}" for problem in _unique(_world_problems(suite, split, count, world))]
-        problems += _unique(problem for task in tasks[split] for problem in telltales(task, suite.families))
+        problems += _unique(problem for task in tasks[split] for problem in find_rule_leaks(task, suite.families))
         problems += _unique(problem for n, task in enumerate(some) for problem in differences(suite, task, seed + n))
         problems += _unique(problem for task in tasks[split] for problem in miscased(task))
-    problems += apart(tasks)
+    problems += check_splits_disjoint(tasks)
     problems += repeats(suite, min(count, 40), seed, world, elsewhere=elsewhere)
     speed, distinct = _distinct(suite, 10 * count, seed, world)
     if distinct < LEAST_DISTINCT:
         problems.append(f"{1 - distinct:.0%} of the train tasks are duplicates; vary more of their content")
-    return Static(tuple(problems), speed, distinct, {split: templates(each) for split, each in tasks.items()})
+    return StaticReport(tuple(problems), speed, distinct, {split: templates(each) for split, each in tasks.items()})
 
 
 def spread(suite: WorldSuite, split: str, count: int, seed: int, world: int) -> Iterator[Task]:
@@ -84,7 +86,7 @@ def visible(task: Task) -> dict[str, str]:
 # Requirements on a family
 
 
-def law(family: AnyFamily) -> list[str]:
+def check_rule_types(family: AnyFamily) -> list[str]:
     """Checks a family's rule types: there are enough, some are unseen, and each has several paraphrases."""
     problems = []
     unseen = [name for name, kind in family.rules.items() if kind.unseen]
@@ -179,7 +181,7 @@ def differences(suite: WorldSuite, task: Task, draw: int) -> Iterator[str]:
         yield from of(changed, "which rule holds")
 
 
-def telltales(task: Task, families: Sequence[AnyFamily]) -> Iterator[str]:
+def find_rule_leaks(task: Task, families: Sequence[AnyFamily]) -> Iterator[str]:
     """Checks that a task contains no text of a rule: no rule that its sites can have is stated, and no paraphrase,
     instruction, phrase or compound name of any rule type occurs, with any literals."""
     shown = visible(task)
@@ -282,7 +284,7 @@ def drawn_from(task: Task) -> tuple[str, int, int, int]:
 # Disjoint splits
 
 
-def apart(tasks: dict[str, list[Task]]) -> list[str]:
+def check_splits_disjoint(tasks: dict[str, list[Task]]) -> list[str]:
     """Names and prompt sentences that two splits share."""
     problems = []
     names = {

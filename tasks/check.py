@@ -38,14 +38,14 @@ class CheckReport:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """All problems; empty for a sound suite."""
+        """All problems; empty if none were found."""
         return self.problems + tuple(f"{row.task_id}: {failure}" for row in self.rows for failure in row.failures)
 
     def sentence(self) -> str:
         """The result in one line."""
-        found = f"{len(self.failures)} failures" if self.failures else "sound"
+        found = f"{len(self.failures)} failures" if self.failures else "no problems"
         return (
-            f"{self.suite} ({self.split}): {len(self.drawn)} tasks, {found}; the rules are worth "
+            f"{self.suite} ({self.split}): {len(self.drawn)} tasks, {found}; oracle minus naive: "
             f"{100 * self.headroom:.0f} points"
         )
 
@@ -140,7 +140,7 @@ def _problems(tasks: list[Task], again: list[Task]) -> list[str]:
 
 
 def too_little(reports: Sequence[CheckReport]) -> list[str]:
-    """Families whose rules make too little difference to be worth learning."""
+    """Families whose rules make too little difference to measure learning."""
     parts = [report.of(family) for report in reports for family in report.families]
     return [
         f"{part.suite} ({part.split}): the rules are worth {100 * part.headroom:.0f} points; at least "

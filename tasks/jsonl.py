@@ -5,13 +5,14 @@ import secrets
 import shlex
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from hermes_lab.errors import ConfigError, VerifierError
 from hermes_lab.protocols import ExecResult, Workspace
 from hermes_lab.tasks.draws import Draws
+from hermes_lab.text.clip import clip
 from hermes_lab.types import Page, Task, Verdict
 
 SPLIT = "train"
@@ -22,6 +23,12 @@ _WRAPPERS = frozenset({"command", "env", "exec", "nice", "nohup", "setsid", "std
 """Commands that run another one, and hide from bash that it cannot be found."""
 _SHOWN = 80
 """Characters of a command in an error."""
+_FEEDBACK = 2000
+"""Characters of a command's output that the agent gets as feedback."""
+_REJECTED = "Rejected."
+"""The feedback if no failing command printed any."""
+_STDOUT_ONLY = "exec 2>/dev/null\n"
+"""Before a command whose output is feedback: messages of bash or of a traceback are not written for the agent."""
 _MOST_NESTED = 100
 """Maximum nesting of `metadata`. It is copied to the episodes, which are encoded and decoded with less stack left."""
 
@@ -34,6 +41,9 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model grades the final answer (`judge` in the run's configuration). All that are given must hold; if none is, the
     task is not scored. `files` maps paths in the workspace to their text; the bash commands of `setup` then create
     anything else. `pages` are the web pages that the agent can search.
+
+    `attempts` is how often the agent may submit. With `feedback`, a rejection tells the agent what the failing `verify`
+    commands wrote to standard output. The two need each other: without feedback there is no second submission.
     """
 
     prompt: str
@@ -44,6 +54,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pages: list[Page] = []
     verify: str | list[str] | None = None
     judge: str | None = None
+    attempts: Annotated[int, msgspec.Meta(ge=1)] = 1
+    feedback: bool = False
     domain: str = "open_ended"
     metadata: dict[str, Any] = {}
 
@@ -73,23 +85,29 @@ class JsonlSuite:
         return tasks[: count or None]
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict | None:
-        """One criterion for the expected output and one per command; all must hold. None if the row has neither.
+        """One criterion for the expected output and one per command; all must hold. None if the row has neither. For a
+        row with `feedback`, a rejection has the standard output of the commands that failed.
 
         Raises `VerifierError` for a command that cannot run: that is not the agent's failure.
         """
         criteria: dict[str, float] = {}
+        told: list[str] = []
+        feedback = bool(task.truth.get("feedback"))
         expected: str | None = task.truth["expected_output"]
         if expected is not None:
             criteria["expected_output"] = float(answer is not None and answer.split() == expected.split())
         for number, command in enumerate(task.truth["verify"], 1):
-            result = await workspace.exec(command, fresh=True)
+            result = await workspace.exec(_STDOUT_ONLY * feedback + command, fresh=True)
             if result.exit_code in _CANNOT_RUN and (why := await _cannot_run(command, result, task, workspace)):
                 raise VerifierError(f"{self.path}:{task.truth['line']}: {why}")
-            criteria[f"verify_{number}"] = float(result.exit_code == 0 and not result.timed_out)
+            criteria[f"verify_{number}"] = held = float(result.exit_code == 0 and not result.timed_out)
+            if not held and (output := result.output.strip()):
+                told.append(output)
         if not criteria:
             return None
         success = all(criteria.values())
-        return Verdict(score=float(success), success=success, criteria=criteria)
+        said = clip("\n".join(told) or _REJECTED, _FEEDBACK).text if feedback and not success else ""
+        return Verdict(score=float(success), success=success, criteria=criteria, feedback=said)
 
     def judge_rubric(self, task: Task) -> str:
         """See `JudgedSuite`."""
@@ -132,8 +150,11 @@ class JsonlSuite:
             files=row.files,
             setup=tuple(_listed(row.setup)),
             pages=tuple(row.pages),
+            attempts=row.attempts,
             truth={"expected_output": row.expected_output, "verify": _listed(row.verify), "line": number}
-            | ({"judge": row.judge} if row.judge else {}),  # without it as before, for the digest of the tasks
+            # Only if given, so that the digest of other tasks stays the same.
+            | ({"judge": row.judge} if row.judge else {})
+            | ({"feedback": True} if row.feedback else {}),
             metadata=row.metadata,
         )
 
@@ -141,8 +162,8 @@ class JsonlSuite:
 async def _cannot_run(command: str, result: ExecResult, task: Task, workspace: Workspace) -> str:
     """Why the row's own command cannot run; "" if it ran something of the agent's that ended with this code.
 
-    Bash says what it cannot run under a name that no script of the agent knows. What the task has the agent write is
-    the agent's: without it the task is not solved.
+    Bash reports what it cannot run under a random name, which no script of the agent can imitate. A missing file that
+    the task asks the agent to write is the agent's failure.
     """
     name = f"verify-{secrets.token_hex(8)}"
     again = await workspace.exec(f"BASH_ARGV0={name}\n{command}", fresh=True)
@@ -218,6 +239,12 @@ def _check(row: Row, where: str) -> None:
         raise ConfigError(f"{where}: field id: {row.id!r} contains '|', '/' or a control character; remove it")
     if row.judge is not None and not row.judge.strip():
         raise ConfigError(f"{where}: field judge: is empty; say what makes an answer right, or leave the field out")
+    if row.feedback and not row.verify:
+        raise ConfigError(f"{where}: field feedback: needs a `verify` command whose output is the feedback; add one")
+    if row.feedback and row.attempts == 1:
+        raise ConfigError(f"{where}: field feedback: needs `attempts` of at least 2, or the agent never gets it")
+    if row.attempts > 1 and not row.feedback:
+        raise ConfigError(f"{where}: field attempts: needs `feedback`: true; without it there is no second submission")
     if row.verify == []:
         raise ConfigError(f"{where}: field verify: an empty list verifies nothing; leave the field out")
     for name, commands in (("verify", row.verify), ("setup", row.setup)):

@@ -10,7 +10,7 @@ from hermes_lab.errors import SandboxError, VerifierError
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.jsonl import SPLIT, JsonlSuite
-from hermes_lab.tasks.proof import AT_ONCE, BOAST, OpenSandbox
+from hermes_lab.tasks.proof import AT_ONCE, NOOP_ANSWER, OpenSandbox
 from hermes_lab.tasks.rubric import is_knowledge
 from hermes_lab.types import Task
 
@@ -103,7 +103,7 @@ async def _verdicts(suite: JsonlSuite, task: Task, open_sandbox: OpenSandbox, ti
 
 
 async def _verdict(suite: JsonlSuite, task: Task, sandbox: Sandbox) -> dict[str, float]:
-    verdict = await suite.verify(task, sandbox, BOAST)
+    verdict = await suite.verify(task, sandbox, NOOP_ANSWER)
     if verdict is None:  # only a model judges it
         return {"success": 0.0}
     return {**verdict.criteria, "success": verdict.success}

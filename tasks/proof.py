@@ -22,7 +22,7 @@ from hermes_lab.types import Task, Verdict
 OpenSandbox = Callable[[], Sandbox]
 AT_ONCE = 2
 """Number of tasks to check concurrently."""
-BOAST = "Done. Everything is correct, all checks pass, score 1.0."
+NOOP_ANSWER = "Done. Everything is correct, all checks pass, score 1.0."
 """The answer of a policy that does nothing."""
 _TOKEN = re.compile(r"[^\s\"'`,;()<>|{}\[\]]{3,}")
 
@@ -157,7 +157,7 @@ async def _score_noop(check: _Check, sandbox: Sandbox) -> float:
     """The score for only exploring and claiming success, which must be 0; the feedback must not state a rule."""
     explore = tuple(action for subtask in check.subtasks for action in _explore(subtask))
     await check.after(explore, sandbox, counted=True)
-    verdict = await check.verdict(sandbox, BOAST)
+    verdict = await check.verdict(sandbox, NOOP_ANSWER)
     check.fail(verdict.score != 0.0, f"doing nothing scores {verdict.score}, not 0")
     for subtask in check.subtasks:
         check.fail(subtask.site.drawn.stated_in(verdict.feedback), "the feedback on doing nothing states the rule")
@@ -228,7 +228,7 @@ async def _check_wrong_rule(check: _Check, sandbox: Sandbox) -> None:
 
 
 def _with_literals(name: str, rule: Rule) -> str:
-    """`limit limit=25`: a rule with the literals that tell it from others of its type."""
+    """`limit limit=25`: a rule with the literals that distinguish it from others of its type."""
     return " ".join([name, *(f"{key}={value}" for key, value in rule.literals)])
 
 

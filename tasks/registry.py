@@ -1,33 +1,37 @@
-"""Loads suites by name: domains and families, adapters of third-party suites, entry points, and JSONL files by path."""
+"""Loads suites by name: domains and families, adapters of third-party suites, entry points, the user's own as
+`module:attribute`, and JSONL files by path."""
 
-import difflib
 import importlib
 import inspect
 import pkgutil
+import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.errors import ConfigError, HermesLabError
+from hermes_lab.plugins import PluginGroup, import_own
 from hermes_lab.protocols import Suite
 from hermes_lab.tasks import open_ended
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.stories import Story, StorySuite, read_story
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import AnyFamily, Size, WorldSpec
+from hermes_lab.text.suggest import did_you_mean
 
 _HERE = Path(__file__).parent
-ENTRY_POINTS = "hermes_lab.suites"
+PLUGINS = PluginGroup("hermes_lab.suites", "suite.name")
 ADAPTERS = "adapters"
 OPEN_ENDED = "open_ended"
 SERVED = "served"
+_MEMBERS = ("name", "splits", "load", "verify")
+"""What every suite has (`Suite`)."""
 
 
 @cache
@@ -49,7 +53,7 @@ def adapters() -> tuple[str, ...]:
 
 
 def served() -> tuple[str, ...]:
-    """The suites whose tools come from an MCP server of their own. Does not import them."""
+    """The suites that bring an MCP server for their tools. Does not import them."""
     return _modules(SERVED)
 
 
@@ -91,7 +95,7 @@ def list_suites() -> list[str]:
     """The valid values of `suite.name`. Does not import the suites."""
     families = [family for members in domains().values() for family in members]
     ours = (*domains(), *families, OPEN_ENDED, *stories(), *served(), *adapters())
-    return sorted({*ours, *(point.name for point in entry_points(group=ENTRY_POINTS))})
+    return sorted({*ours, *PLUGINS.names()})
 
 
 def load_suite(config: SuiteConfig, sandbox: SandboxConfig | None = None) -> Suite:
@@ -111,12 +115,33 @@ def load_suite(config: SuiteConfig, sandbox: SandboxConfig | None = None) -> Sui
         )
     with wrap_suite_errors(config.name):
         factory = _factory(config.name)
+        _check_arguments(config, factory)
         try:
-            return factory(**config.options)
+            return _checked(config.name, factory(**config.options))
         except TypeError as error:
             if "keyword argument" not in str(error) or not config.options:
                 raise
             raise ConfigError(f"suite.options: {_unknown_option(config, factory, str(error))}") from None
+
+
+def _check_arguments(config: SuiteConfig, factory: Callable[..., Suite]) -> None:
+    """Raises `ConfigError` if the factory needs an argument that `suite.options` does not give, or takes none."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except ValueError:  # a class that is not written in Python
+        return
+    named = [each for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+    if missing := [each.name for each in named if each.default is each.empty and each.name not in config.options]:
+        raise ConfigError(f"suite.options: {config.name} needs {', '.join(missing)}; set each, or give it a default")
+    if config.options and not parameters:
+        raise ConfigError(f"suite.options: {config.name} takes no options; remove {', '.join(config.options)}")
+
+
+def _checked(name: str, suite: Any) -> Suite:
+    """The suite, if it is one. Raises `ConfigError` if it lacks a member of `Suite`."""
+    if missing := [member for member in _MEMBERS if not hasattr(suite, member)]:
+        raise ConfigError(f"suite.name: {name}: not a suite, since {type(suite).__name__} lacks {', '.join(missing)}")
+    return cast(Suite, suite)
 
 
 def _harbor(config: SuiteConfig, sandbox: SandboxConfig) -> Suite:
@@ -125,7 +150,7 @@ def _harbor(config: SuiteConfig, sandbox: SandboxConfig) -> Suite:
     known = ("skip_unsupported", "python", "running")
     for option in config.options:
         if option not in known:
-            near = nearest(option, known)
+            near = did_you_mean(option, known)
             raise ConfigError(
                 f"suite.options: Harbor folders have no option {option!r}{near}; there are: {', '.join(known)}"
             )
@@ -133,9 +158,9 @@ def _harbor(config: SuiteConfig, sandbox: SandboxConfig) -> Suite:
 
 
 @contextmanager
-def wrap_suite_errors(name: str) -> Iterator[None]:
-    """Converts exceptions from the code of an installed suite to a one-line `ConfigError` with file and line. Does not
-    change exceptions from our own code."""
+def wrap_suite_errors(suite: Suite | str) -> Iterator[None]:
+    """Converts exceptions from the code of a third-party suite, given as an object or by `suite.name`, to a one-line
+    `ConfigError` with file and line. Does not change exceptions from the lab's own code."""
     try:
         yield
     except HermesLabError:
@@ -144,20 +169,19 @@ def wrap_suite_errors(name: str) -> Iterator[None]:
         cause: BaseException = error
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
-        where = _suite_location(name, cause)
+        where = _suite_location(suite, cause)
         if not where or isinstance(cause, HermesLabError):
             raise
+        name = suite if isinstance(suite, str) else suite.name
         what = " ".join(str(cause).split()) or "no message"
         raise ConfigError(f"suite.name: {name}: {where[0]}{type(cause).__name__}: {what} ({where[1]})") from error
 
 
-def _suite_location(name: str, error: BaseException) -> tuple[str, str] | None:
+def _suite_location(suite: Suite | str, error: BaseException) -> tuple[str, str] | None:
     """Where a suite's own package failed: the function, such as "load(): ", and FILE:LINE. None for other errors."""
-    points = entry_points(group=ENTRY_POINTS, name=name)
-    if not points:
+    root, value = _origin(suite)
+    if root in ("", "hermes_lab"):
         return None
-    point = next(iter(points))
-    root = point.module.partition(".")[0]
     frames = traceback.walk_tb(error.__traceback__)
     own = [each for each in frames if str(each[0].f_globals.get("__name__", "")).partition(".")[0] == root]
     if isinstance(error, SyntaxError) and error.filename:
@@ -167,7 +191,17 @@ def _suite_location(name: str, error: BaseException) -> tuple[str, str] | None:
         called = "" if code.co_name.startswith("<") else f"{code.co_name}(): "
         return called, f"{Path(own[-1][0].f_code.co_filename).name}:{own[-1][1]}"
     # The entry point itself could not be imported.
-    return ("", point.value) if isinstance(error, ImportError | AttributeError) and root in str(error) else None
+    return ("", value) if isinstance(error, ImportError | AttributeError) and root in str(error) else None
+
+
+def _origin(suite: Suite | str) -> tuple[str, str]:
+    """The top-level module of a suite's code, and what its configuration names as `module:attribute`."""
+    if not isinstance(suite, str) and not type(suite).__module__.startswith("hermes_lab."):
+        return type(suite).__module__.partition(".")[0], type(suite).__qualname__
+    name = suite if isinstance(suite, str) else suite.name
+    plugin = None if is_own(name) else PLUGINS.find(name)
+    value = name if is_own(name) else plugin.entry.value if plugin else ""
+    return re.split(r"[.:]", value, maxsplit=1)[0], value
 
 
 def _unknown_option(config: SuiteConfig, factory: Callable[..., Suite], message: str) -> str:
@@ -178,13 +212,8 @@ def _unknown_option(config: SuiteConfig, factory: Callable[..., Suite], message:
         known = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
     what = message.rpartition(") ")[2].replace("keyword argument", "option")
     wrong = [option for option in config.options if option not in known]
-    return f"{config.name}: {what}{nearest(wrong[0] if wrong else '', known)}; there are: {', '.join(known) or 'none'}"
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A suggestion to append to an error about an unknown name, or ""."""
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f", did you mean {near[0]!r}?" if near else ""
+    meant = did_you_mean(wrong[0] if wrong else "", known)
+    return f"{config.name}: {what}{meant}; there are: {', '.join(known) or 'none'}"
 
 
 def _factory(name: str) -> Callable[..., Suite]:
@@ -198,11 +227,40 @@ def _factory(name: str) -> Callable[..., Suite]:
         return cast(Callable[..., Suite], importlib.import_module(f"hermes_lab.tasks.{SERVED}.{name}").load)
     if name in adapters():
         return cast(Callable[..., Suite], importlib.import_module(f"hermes_lab.tasks.{ADAPTERS}.{name}").load)
-    points = entry_points(group=ENTRY_POINTS, name=name)
-    if not points:
+    if is_own(name):
+        return _own(name)
+    plugin = PLUGINS.find(name)
+    if plugin is None:
         known = list_suites()
-        raise ConfigError(f"suite.name: no suite {name!r}{nearest(name, known)}; there are: {', '.join(known)}")
-    return cast(Callable[..., Suite], points[name].load())
+        raise ConfigError(f"suite.name: no suite {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}")
+    return cast(Callable[..., Suite], plugin.entry.load())  # `wrap_suite_errors` says where it failed
+
+
+def is_own(name: str) -> bool:
+    """Whether `suite.name` has the form `module:attribute`."""
+    return ":" in name
+
+
+def _own(name: str) -> Callable[..., Suite]:
+    """The class or function `module:attribute`."""
+    module, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
+        raise ConfigError(f"suite.name: {name!r} is not of the form module:Class, such as mine.parcels:Parcels")
+    try:
+        found = import_own(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # the module exists, and imports one that does not
+        raise ConfigError(
+            f"suite.name: {name}: no module {module} in the current folder ({Path.cwd()}) or on Python's path; "
+            "run the command in the folder that contains it"
+        ) from None
+    factory = getattr(found, attribute, None)
+    if not callable(factory):
+        known = [each for each, value in vars(found).items() if callable(value) and not each.startswith("_")]
+        what = "is not a class or function" if hasattr(found, attribute) else "does not exist"
+        raise ConfigError(f"suite.name: {name}: {attribute} {what} in {module}{did_you_mean(attribute, known)}")
+    return cast(Callable[..., Suite], factory)
 
 
 def _family(name: str, world: dict[str, Any]) -> WorldSuite:
@@ -218,7 +276,7 @@ def _domain(name: str, world: dict[str, Any]) -> WorldSuite:
     members = domains()[name]
     chosen = world.pop("families", members)
     if unknown := [family for family in chosen if family not in members]:
-        known = f"{nearest(unknown[0], members)}; there are: {', '.join(members)}"
+        known = f"{did_you_mean(unknown[0], members)}; there are: {', '.join(members)}"
         raise ConfigError(f"suite.options.families: {name} has no family {unknown[0]!r}{known}")
     spec = WorldSpec(**{"ruled": 2 * len(chosen), "plain": len(chosen), **world})
     families = tuple(load_family(family, spec.size) for family in chosen)

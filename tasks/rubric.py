@@ -117,7 +117,7 @@ def grade_runs(episodes: Iterable[Episode]) -> Rubric:
 
 
 def named_outputs(task: Task) -> float:
-    """The share of a task's output paths that its prompt, files or pages name. 1 for a task without outputs of its own,
+    """The share of a task's output paths that its prompt, files or pages name. 1 for a task that names no outputs,
     since its initial files are then judged."""
     text = "\n".join([task.prompt, *task.files.values(), *(page.text for page in task.pages)])
     outputs = [path for subtask in subtasks_of(task.truth) for path in subtask.instance.outputs]

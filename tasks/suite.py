@@ -8,8 +8,8 @@ from hermes_lab.skills.library import Library
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Action, Rule
 from hermes_lab.tasks.feedback import write_feedback
+from hermes_lab.tasks.rule_matcher import RuleMatcher
 from hermes_lab.tasks.subtasks import Subtask, known_skill, subtasks_of
-from hermes_lab.tasks.telling import Telling
 from hermes_lab.tasks.worlds import SPLITS, AnyFamily, Site, WorldSpec, draw_sites, draw_world, task_id
 from hermes_lab.types import Skill, Task, Verdict
 
@@ -20,7 +20,7 @@ FRAMES = {
 }
 """The first sentence of a task with several subtasks, by split."""
 
-_TELLINGS = 64
+_MATCHERS = 64
 """Worlds of which the texts that state a rule are kept, about 1 MB each."""
 
 
@@ -34,7 +34,7 @@ class WorldSuite:
         self.families = families
         self.spec = spec
         self.domain = families[0].domain
-        self._tellings: dict[tuple[str, int, int], Telling] = {}
+        self._matchers: dict[tuple[str, int, int], RuleMatcher] = {}
 
     def load(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
         """Generates `count` tasks of a world. Raises `ConfigError` for an unknown split or a count of 0."""
@@ -125,21 +125,21 @@ class WorldSuite:
 
     def rules(self, *, split: str, world: int, number: int = 0) -> frozenset[str]:
         """The ids of the rules in force at the time of task `number`."""
-        return self._telling(split, world, number).rules
+        return self._matcher(split, world, number).rules
 
     def stated_rules(self, skill: Skill, *, split: str, world: int, number: int = 0) -> tuple[str, ...]:
         """The ids of the rules in force that a skill states, by its text, and "" for each other rule that it states."""
-        return self._telling(split, world, number).stated_rules(skill)
+        return self._matcher(split, world, number).stated_rules(skill)
 
-    def _telling(self, split: str, world: int, number: int) -> Telling:
+    def _matcher(self, split: str, world: int, number: int) -> RuleMatcher:
         first = self.sites(split=split, world=world)
         now = self.sites(split=split, world=world, number=number)
         key = (split, world, now[0].epoch)
-        if key not in self._tellings:
-            if len(self._tellings) >= _TELLINGS:  # an environment has a new world in every pass
-                del self._tellings[next(iter(self._tellings))]
-            self._tellings[key] = Telling(now, past=first)
-        return self._tellings[key]
+        if key not in self._matchers:
+            if len(self._matchers) >= _MATCHERS:  # an environment has a new world in every pass
+                del self._matchers[next(iter(self._matchers))]
+            self._matchers[key] = RuleMatcher(now, past=first)
+        return self._matchers[key]
 
     def _choose(self, sites: Sequence[Site], draws: Draws) -> list[Site]:
         """Draws the sites of a task."""

@@ -23,7 +23,7 @@ def batch_tasks(batch: Batch, suite: Suite) -> list[tuple[int, Arm, Sequence[Tas
     found: list[tuple[int, Arm, Sequence[Task]]] = []
     for (world, arm), count in zip(places, counts, strict=True):
         number = batch.first_world + world
-        with wrap_suite_errors(suite.name):
+        with wrap_suite_errors(suite):
             tasks = suite.load(split=config.suite.split, count=count, seed=config.suite.seed, world=number)
         found.append((number, arm, tasks))
     return found

@@ -160,7 +160,7 @@ def _check_tasks(batch: Batch) -> None:
     run = batch.config
     suite = load_suite(run.suite, run.sandbox)
     TaskKnowledge(run, suite)
-    with wrap_suite_errors(suite.name):
+    with wrap_suite_errors(suite):
         suite.load(split=run.suite.split, count=1, seed=run.suite.seed, world=batch.first_world)
 
 

@@ -19,7 +19,7 @@ def review_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock, batch:
     worth = batch.reviews
     assert worth is not None
     suite = load_suite(batch.config.suite, batch.config.sandbox)
-    with wrap_suite_errors(suite.name):
+    with wrap_suite_errors(suite):
         draw_lanes(suite, batch.config, worth, batch.draw, Knowledge())
     rounds = locked.total_steps // grpo.steps_per_round
     size = worth.followups * worth.repeats

@@ -1,6 +1,5 @@
 """Computes the columns of `hermes_lab.analysis.data.rows.EpisodeRow`, decoding only the fields they need."""
 
-import difflib
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 from hermes_lab.analysis.data.line import Line, read_last
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_key
+from hermes_lab.text.suggest import did_you_mean
 from hermes_lab.types import Usage
 
 _place = functools.lru_cache(maxsize=None)(lane_key)
@@ -201,6 +201,6 @@ def check_columns(columns: Iterable[str]) -> None:
     """Raises `ConfigError` for an unknown column, suggesting similar ones."""
     for column in columns:
         if column != "run" and column not in _COLUMNS:
-            near = difflib.get_close_matches(column, ("run", *_COLUMNS), n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else "see `EpisodeRow` in analysis/data/rows.py"
-            raise ConfigError(f"columns: unknown column {column!r}; {hint}")
+            there = "see `EpisodeRow` in analysis/data/rows.py"
+            hint = did_you_mean(column, ("run", *_COLUMNS), there, most=3, like=0.5)
+            raise ConfigError(f"columns: unknown column {column!r}{hint}")

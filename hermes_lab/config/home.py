@@ -13,6 +13,7 @@ from hermes_lab.config.personalities import NONE, PRESETS
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.section import Section
 from hermes_lab.config.zones import check_zone
+from hermes_lab.text.suggest import did_you_mean
 
 Verbosity = Literal["off", "new", "all", "verbose"]
 """Which tool calls are shown. `off`: none. `new`: a call where the tool differs from the one before. `all`: every call,
@@ -149,6 +150,5 @@ def check_personality(name: str, own: Mapping[str, str]) -> None:
     """Raises `ValueError` unless `name` is a built-in personality or one of `own`."""
     known = {**PRESETS, **own}
     if name not in known:
-        near = get_close_matches(name, known, 1)
-        mend = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-        raise ValueError(f"no personality {name!r}; {mend}")
+        there = f"there are: {', '.join(known)}"
+        raise ValueError(f"no personality {name!r}{did_you_mean(name, known, there)}")

@@ -339,7 +339,7 @@ class SuiteConfig(Section):
     """The tasks to run."""
 
     name: str = ""
-    """A suite by name (`hermes-lab tasks list`)."""
+    """A suite by name (`hermes-lab tasks list`), or a class of your own as `module:Class`."""
     path: InputPath = ""
     """A JSONL file of tasks, or a folder of Harbor task folders, instead of `name`."""
     split: str = "train"

@@ -4,7 +4,6 @@ import copy
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from numbers import Integral, Real
 from pathlib import Path
 from types import UnionType
@@ -22,6 +21,7 @@ from hermes_lab.config.section import Section
 from hermes_lab.config.yaml_files import Document, NotYaml, Plain, read_yaml, unquoted
 from hermes_lab.configs import find_config
 from hermes_lab.errors import ConfigError
+from hermes_lab.text.suggest import did_you_mean
 
 S = TypeVar("S", bound=Section)
 
@@ -417,9 +417,7 @@ def _problem(schema: type[Section], error: ErrorDetails, merged: Merged) -> Prob
     message = error["msg"].removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         known = _fields(schema, location[:-1])
-        message = f"unknown field; valid fields: {', '.join(known)}"
-        if close := get_close_matches(location[-1], known, 1):
-            message += f"; did you mean {close[0]}?"
+        message = f"unknown field; valid fields: {', '.join(known)}{did_you_mean(location[-1], known)}"
     elif error["type"] == "literal_error":
         message = f"must be {error['ctx']['expected']}"
     message = _MESSAGES.get(error["type"], message)

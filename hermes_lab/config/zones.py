@@ -1,7 +1,8 @@
 """Time zones by name."""
 
-from difflib import get_close_matches
 from zoneinfo import ZoneInfo, available_timezones
+
+from hermes_lab.text.suggest import did_you_mean
 
 
 def check_zone(zone: str) -> str:
@@ -10,7 +11,6 @@ def check_zone(zone: str) -> str:
         if zone:
             ZoneInfo(zone)
     except (ValueError, KeyError, OSError):  # unknown, no relative path, or a folder such as `Europe`
-        near = get_close_matches(zone, available_timezones(), 1)
-        mend = f"did you mean {near[0]}?" if near else "give a name such as Europe/Berlin or UTC"
-        raise ValueError(f"no time zone {zone!r}; {mend}") from None
+        mend = did_you_mean(zone, available_timezones(), "give a name such as Europe/Berlin or UTC")
+        raise ValueError(f"no time zone {zone!r}{mend}") from None
     return zone

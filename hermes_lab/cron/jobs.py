@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -21,6 +20,7 @@ from hermes_lab.cron.schedule import Schedule, machine_zone, parse
 from hermes_lab.errors import ConfigError
 from hermes_lab.migrations import transaction
 from hermes_lab.sessions.keys import SessionKey
+from hermes_lab.text.suggest import did_you_mean
 
 State = Literal["active", "paused", "done", "proposed"]
 Source = Literal["file", "person", "agent"]
@@ -232,9 +232,8 @@ def _found(db: sqlite3.Connection, name: str) -> Job:
     if row := db.execute("SELECT * FROM jobs WHERE name = ?", (name,)).fetchone():
         return job_of(row)
     names = [str(known) for (known,) in db.execute("SELECT name FROM jobs ORDER BY name")]
-    near = get_close_matches(name, names, 1)
     there = f"there are: {', '.join(names)}" if names else "there are none; `hermes-lab cron add` makes one"
-    raise ConfigError(f"no job {name!r}; {f'did you mean {near[0]!r}?' if near else there}")
+    raise ConfigError(f"no job {name!r}{did_you_mean(name, names, there)}")
 
 
 def _taken(job: Job) -> str:

@@ -1,6 +1,5 @@
 """Checks before a run whether its MCP servers can be used."""
 
-import difflib
 import os
 from importlib.util import find_spec
 
@@ -8,6 +7,7 @@ from hermes_lab.config.mcp import REFERENCE, McpConfig
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.mcp.programs import check_programs
+from hermes_lab.text.suggest import did_you_mean
 from hermes_lab.tools.registry import known_tools
 from hermes_lab.tools.toolsets import SEPARATOR, SERVER, of_server
 
@@ -51,7 +51,6 @@ def _check_name(field: str, name: str, config: McpConfig) -> None:
     server = name.removeprefix(SERVER) if name.startswith(SERVER) else name.partition(SEPARATOR)[0]
     if server in config.servers:
         return
-    near = difflib.get_close_matches(server, config.servers, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    hint = did_you_mean(server, config.servers)
     there = f"there are: {', '.join(config.servers)}" if config.servers else "none is configured"
     raise ConfigError(f"{field}: {name}: mcp.servers has no server {server!r}{hint}; {there}")

@@ -7,15 +7,15 @@ Packages register one in the entry point group `hermes_lab.memory_providers`: a 
 
 import logging
 from collections.abc import Callable, Iterable
-from importlib.metadata import entry_points
 from itertools import islice
 from threading import Lock, Thread
 from typing import Protocol, TypeVar
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.plugins import PluginGroup
 
 T = TypeVar("T")
-_GROUP = "hermes_lab.memory_providers"
+_PLUGINS = PluginGroup("hermes_lab.memory_providers", "memory.provider")
 _TIMEOUT = 5.0
 _log = logging.getLogger(__name__)
 
@@ -86,13 +86,8 @@ def open_provider(name: str) -> GuardedProvider | None:
     """The provider with that name; None for "". Raises `ConfigError` if it is not installed or cannot be created."""
     if not name:
         return None
-    installed = sorted({entry.name for entry in entry_points(group=_GROUP)})
-    found = list(entry_points(group=_GROUP, name=name))
-    if len(found) != 1:
-        what = "several packages offer" if found else "no package offers"
-        there = ", ".join(installed) or "none"
-        raise ConfigError(f"memory.provider: {what} {name!r}; installed: {there}")
-    try:
-        return GuardedProvider(name, found[0].load()())
-    except Exception as error:
-        raise ConfigError(f"memory.provider: {name} ({found[0].value}) cannot be created: {error!r}") from error
+    plugin = _PLUGINS.find(name)
+    if plugin is None:
+        installed = ", ".join(_PLUGINS.names()) or "none"
+        raise ConfigError(f"memory.provider: no package offers {name!r}; installed: {installed}")
+    return GuardedProvider(name, plugin.create())

@@ -13,6 +13,7 @@ import anyio.lowlevel
 
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.hermes_format import render_calls
+from hermes_lab.plugins import import_own
 from hermes_lab.types import Generation, Message, ModelIdentity, Task
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -94,7 +95,7 @@ def _factory(module: str, attribute: str) -> Callable[..., Any]:
     ours, theirs = _file_of(f"hermes_lab.{module}"), _file_of(module)
     of_ours = getattr(importlib.import_module(f"hermes_lab.{module}"), attribute, None) if ours else None
     if of_ours is None:
-        factory: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+        factory: Callable[..., Any] = getattr(import_own(module), attribute)
         return factory
     if theirs not in (None, ours):
         raise ConfigError(

@@ -7,12 +7,12 @@ import pkgutil
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import hermes_lab.tools
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError
+from hermes_lab.plugins import Plugin, PluginGroup
 from hermes_lab.protocols import Sandbox
 from hermes_lab.sandbox.extras import Extras
 from hermes_lab.tools.schema import Declaration, Profile, declare, related
@@ -54,7 +54,7 @@ class Proposals(Protocol):
 Serves = Callable[["ToolContext", Collection[str]], bool]
 """Whether a tool is of any use in this episode, given its context and the names of the offered tools."""
 T = TypeVar("T")
-_ENTRY_POINTS = "hermes_lab.tools"
+_PLUGINS = PluginGroup("hermes_lab.tools", "agent.toolsets")
 _log = logging.getLogger(__name__)
 
 
@@ -160,27 +160,57 @@ def tool(
     return make
 
 
-@cache
-def known_tools() -> dict[str, Tool]:
-    """Returns all installed tools by name: those of this package, then those of the entry points `hermes_lab.tools`.
+class InstalledTools(NamedTuple):
+    """All tools by name, the plugins of those that come from a plugin, and the plugins that cannot be used, by name,
+    each with its error."""
 
-    Raises `ConfigError` if an entry point is not a tool or its name is taken.
-    """
-    found: dict[str, Tool] = {}
+    tools: dict[str, Tool]
+    plugins: dict[str, Plugin]
+    broken: dict[str, tuple[Plugin, str]]
+
+    def check(self, names: Collection[str]) -> None:
+        """Raises `ConfigError` if a selection of tools and toolsets uses a package with a broken tool, since which
+        toolset the broken one belongs to is unknown; if it names the tool, too."""
+        used = {self.plugins[name].package for name in names if name in self.plugins}
+        for name, (plugin, error) in self.broken.items():
+            if name in names or (plugin.package and plugin.package in used):
+                raise ConfigError(error)
+
+
+@cache
+def installed_tools() -> InstalledTools:
+    """Loads all installed tools: those of this package, then those of the entry points `hermes_lab.tools`. A broken
+    plugin is logged, and stops only what uses it (`InstalledTools.check`)."""
+    found = InstalledTools({}, {}, {})
     for module in pkgutil.iter_modules(hermes_lab.tools.__path__, "hermes_lab.tools."):
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, Tool):
-                found[value.name] = value
-    for entry in entry_points(group=_ENTRY_POINTS):
-        value = entry.load()
-        if not isinstance(value, Tool):
-            raise ConfigError(f"entry point {entry.value}: not a tool; use a function decorated with @tool")
-        if value.name in found:
-            raise ConfigError(f"entry point {entry.value}: a tool {value.name!r} exists already; rename it")
-        if value.toolset in COMPOSITES:
-            raise ConfigError(f"entry point {entry.value}: toolset {value.toolset!r} combines others; choose another")
-        found[value.name] = value
+                found.tools[value.name] = value
+    for plugin in _PLUGINS.all():
+        try:
+            loaded = _load(plugin, found.tools)
+        except ConfigError as error:
+            found.broken[plugin.name] = plugin, str(error)
+            _log.warning("%s", error)
+        else:
+            found.tools[loaded.name], found.plugins[loaded.name] = loaded, plugin
     return found
+
+
+def known_tools() -> dict[str, Tool]:
+    """Returns all installed tools by name: those of this package, then those of plugins."""
+    return installed_tools().tools
+
+
+def _load(plugin: Plugin, known: Collection[str]) -> Tool:
+    value = plugin.load()
+    if not isinstance(value, Tool):
+        raise plugin.error("is not a tool", "use a function decorated with @tool")
+    if value.name in known:
+        raise plugin.error(f"brings a tool {value.name!r}, which exists already", "rename it")
+    if value.toolset in COMPOSITES:
+        raise plugin.error(f"brings a tool of {value.toolset!r}, which combines others", "choose another toolset")
+    return value
 
 
 @cache

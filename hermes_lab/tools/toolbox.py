@@ -17,8 +17,9 @@ from pydantic import ValidationError
 
 from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.sandbox.extras import NOTHING_MORE, Extras
+from hermes_lab.text.suggest import did_you_mean
 from hermes_lab.tools.compiled import compiled_tools
-from hermes_lab.tools.registry import GivenTool, Tool, ToolContext, known_tools, unavailable_tools
+from hermes_lab.tools.registry import GivenTool, Tool, ToolContext, installed_tools, known_tools, unavailable_tools
 from hermes_lab.tools.schema import Declaration, Profile, explain
 from hermes_lab.tools.toolsets import COMPOSITES, SERVER, of_server
 from hermes_lab.types import ToolCall, ToolResult
@@ -68,7 +69,7 @@ def tool_extras(names: Sequence[str], disabled: Sequence[str] = ()) -> Extras:
 
 def reload_tools() -> None:
     """Clears the caches, for a process that has installed packages or set environment variables since."""
-    for found in (known_tools, unavailable_tools, _kit):
+    for found in (installed_tools, unavailable_tools, _kit):
         found.cache_clear()
 
 
@@ -290,15 +291,18 @@ def _kit(
     refusing: frozenset[str] = frozenset(),
 ) -> _Kit:
     """Resolves the selected tools that work on this machine, without those in `refusing`."""
-    known, missing = known_tools(), unavailable_tools()
+    installed, missing = installed_tools(), unavailable_tools()
+    known = installed.tools
     for name in disabled:
-        if name not in known:
+        if name not in known and name not in installed.broken:
             raise ConfigError(
-                f"agent.disabled_tools: no tool {name!r}{_hint(name, known)}; there are: {', '.join(known)}"
+                f"agent.disabled_tools: no tool {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}"
             )
     chosen: dict[str, Tool] = {}
     for toolset in toolsets:
+        installed.check([toolset])
         members = _members(toolset)
+        installed.check([name for name in members if name not in disabled])
         if all(name in missing for name in members):
             reasons = "; ".join(f"{name}: {missing[name]}" for name in members)
             raise ConfigError(f"agent.toolsets: {toolset} cannot work here: {reasons}")
@@ -350,11 +354,14 @@ def _members(name: str) -> list[str]:
     if name in known:
         return [name]
     toolsets = sorted({tool.toolset for tool in known.values()} | set(COMPOSITES))
-    hint = _hint(name, (*toolsets, *known))
-    raise ConfigError(f"agent.toolsets: no toolset {name!r}{hint}; there are: {', '.join(toolsets)}")
+    hint = did_you_mean(name, (*toolsets, *known))
+    broken = ", ".join(installed_tools().broken)
+    also = f"; these plugins cannot be loaded, see the warning: {broken}" if broken else ""
+    raise ConfigError(f"agent.toolsets: no toolset {name!r}{hint}; there are: {', '.join(toolsets)}{also}")
 
 
 def _hint(name: str, known: Collection[str]) -> str:
+    """A suggestion for the model, which reads it in this form."""
     near = difflib.get_close_matches(name, known, n=1)
     return f" (did you mean {near[0]}?)" if near else ""
 

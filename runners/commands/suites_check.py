@@ -23,7 +23,7 @@ from hermes_lab.runners.tables import counted
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tasks.adapters.harbor.check import check_tasks
 from hermes_lab.tasks.adapters.harbor.suite import HarborSuite
-from hermes_lab.tasks.admission import Static, examine
+from hermes_lab.tasks.admission import StaticReport, static_checks
 from hermes_lab.tasks.check import CheckReport, check_suite, rubric_of, too_little
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.jsonl_check import check_rows
@@ -74,7 +74,7 @@ def check(
     static = None
     with wrap_suite_errors(name):
         if isinstance(suite, WorldSuite):
-            static = examine(suite, count=max(count, _STATIC), seed=seed, world=world or 0)
+            static = static_checks(suite, count=max(count, _STATIC), seed=seed, world=world or 0)
         reports = [_play(suite, each, count, seed, world, settings.sandbox, quiet=quiet or json) for each in splits]
     return _report(suite, static, reports, json)
 
@@ -133,7 +133,7 @@ def _play(
         )
 
 
-def _report(suite: Suite, static: Static | None, reports: list[CheckReport], json: bool) -> int:
+def _report(suite: Suite, static: StaticReport | None, reports: list[CheckReport], json: bool) -> int:
     failures = [*(static.problems if static else ())]
     failures += [failure for report in reports for failure in report.failures]
     # Too few tasks say nothing about the headroom of the rules.

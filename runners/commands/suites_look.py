@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import tarfile
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,8 +30,8 @@ from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.registry import (
     ADAPTERS,
-    ENTRY_POINTS,
     OPEN_ENDED,
+    PLUGINS,
     SERVED,
     adapters,
     domains,
@@ -61,7 +60,7 @@ def list_(json: options.Json = False, quiet: options.Quiet = False) -> None:
         found[OPEN_ENDED] = [{"name": name, "summary": load_story(name).summary} for name in stories()]
     found[SERVED] = [_family(name) for name in served()]
     foreign = [adapter_row(name) for name in adapters()]
-    points = sorted(point.name for point in entry_points(group=ENTRY_POINTS))
+    points = PLUGINS.names()
     if json:
         content = {"domains": found, "adapters": foreign, "entry_points": points}
         output.print_json(content)

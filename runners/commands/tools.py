@@ -8,6 +8,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.tables import counted
+from hermes_lab.text.suggest import did_you_mean
 
 
 def register(app: typer.Typer) -> None:
@@ -61,15 +62,13 @@ def list_(
 
 def show(name: Annotated[str, typer.Argument(help="A tool.", show_default=False)], json: options.Json = False) -> None:
     """`hermes-lab tools show`."""
-    from difflib import get_close_matches
     from json import dumps
 
     from hermes_lab.tools.registry import known_tools, unavailable_tools
 
     known = known_tools()
     if name not in known:
-        near = get_close_matches(name, known, 1)
-        raise ConfigError(f"no tool {name!r}; {f'did you mean {near[0]}?' if near else '`hermes-lab tools list`'}")
+        raise ConfigError(f"no tool {name!r}{did_you_mean(name, known, '`hermes-lab tools list` lists them')}")
     tool, missing = known[name], unavailable_tools().get(name, "")
     schema = tool.beside(known).schema
     if json:

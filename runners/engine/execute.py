@@ -47,7 +47,7 @@ from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
 from hermes_lab.runners.engine.weights import weights_digest, weights_of, wrap_adapter_errors
 from hermes_lab.runners.interrupt import ignored_interrupts, one_interrupt
 from hermes_lab.sandbox import missing_guarantees, open_sandbox, open_sandboxes, probe
-from hermes_lab.suites import RemarkingSuite, servers_of
+from hermes_lab.suites import SuiteWithWarnings, servers_of
 from hermes_lab.tools.toolbox import check_toolsets
 from hermes_lab.types import ServedTools, Task
 from hermes_lab.verification import check_judge, open_judge
@@ -218,7 +218,7 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
             adapter_digest=weights,
             wanted=plan.wanted,
             program=program.use() if program else None,
-            left_out=plan.suite.left_out if isinstance(plan.suite, RemarkingSuite) else {},
+            left_out=plan.suite.left_out if isinstance(plan.suite, SuiteWithWarnings) else {},
             served=served,
             resume=resume,
         )
@@ -266,7 +266,7 @@ async def _run(
     config, say = plan.config, listener.message
     for promise in missing_guarantees(config.sandbox):
         listener.warning(f"sandbox.backend={config.sandbox.backend}: {promise}")
-    for remark in plan.suite.remarks() if isinstance(plan.suite, RemarkingSuite) else ():
+    for remark in plan.suite.remarks() if isinstance(plan.suite, SuiteWithWarnings) else ():
         listener.warning(remark)
     if warning := reward_warnings(config.reward):
         listener.warning(warning)

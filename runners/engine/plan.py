@@ -102,7 +102,7 @@ class Lane:
 def plan_run(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
     """Plans `run`: one lane with one round and a fixed `library`."""
     wanted = config.suite
-    with wrap_suite_errors(suite.name):
+    with wrap_suite_errors(suite):
         tasks = suite.load(split=wanted.split, count=wanted.count, seed=wanted.seed, world=wanted.world)
     return [Lane(MAIN, "frozen", library, config.run.samples, [tasks])]
 

@@ -46,7 +46,7 @@ def learn(config: RunConfig, plan: LearningPlan, folder: Path, say: Say) -> Lear
     """
     check_learning(config)
     suite, library = load_suite(config.suite, config.sandbox), load_initial_library(config.skills.library)
-    with wrap_suite_errors(suite.name):
+    with wrap_suite_errors(suite):
         lanes = draw_lanes(suite, config, plan.worth, plan.draw, Knowledge(library))
     with lock_folder(folder):
         open_folder(

@@ -120,7 +120,7 @@ def _load(config: RunConfig, suite: Suite, seed: int, world: int) -> list[Task]:
     """A world's tasks: the training tasks, then the held-out ones."""
     training, heldout = _training_count(config.learning), config.learning.heldout.tasks
     try:
-        with wrap_suite_errors(suite.name):
+        with wrap_suite_errors(suite):
             return suite.load(split=config.suite.split, count=training + heldout, seed=seed, world=world)
     except ConfigError as error:
         if not heldout or not str(error).startswith("suite.count"):

@@ -1,6 +1,5 @@
 """Where a version comes from: a Git repository, a wheel, or the package index that pip is configured for."""
 
-import difflib
 import hashlib
 import re
 import sys
@@ -15,6 +14,7 @@ from hermes_lab.runners.updates.layout import Version
 from hermes_lab.runners.updates.processes import attempt, run
 from hermes_lab.runners.updates.screen import Screen
 from hermes_lab.skills.storage.sources import is_url, shown_url
+from hermes_lab.text.suggest import did_you_mean
 
 INDEX = "index"
 _PACKAGE = "hermes-lab"
@@ -79,8 +79,7 @@ def check_extras(wheel: Wheel, extras: Sequence[str]) -> None:
     known = {_plain(extra): extra for extra in wheel.known_extras}
     for extra in extras:
         if _plain(extra) not in known:
-            near = difflib.get_close_matches(_plain(extra), known, n=1)
-            meant = f"; did you mean {known[near[0]]}?" if near else ""
+            meant = did_you_mean(_plain(extra), wheel.known_extras)
             raise ConfigError(
                 f"--extras: {wheel.version} has no extra {extra!r}{meant} (it has: {', '.join(wheel.known_extras)})"
             )

@@ -93,7 +93,7 @@ class TextWorld:
         return await anyio.to_thread.run_sync(TextWorldStage, task.truth["game"])
 
     async def verify(self, task: Task, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:
-        """The verdict on an episode without a session: nobody played."""
+        """The verdict on an episode without a session, in which the game was not played."""
         return _verdict(won=False, points=0.0)
 
 
@@ -116,7 +116,7 @@ class TextWorldStage:
         self.tools = (given_tool("act", act, _ACT, self._act),)
 
     async def next_user_turn(self, answer: str | None) -> Turn | None:
-        """There is no user."""
+        """None: nobody replies to answers."""
         return None
 
     async def verify(self, workspace: Workspace, answer: str | None, attempt: int = 1) -> Verdict:

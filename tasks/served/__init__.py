@@ -1,1 +1,1 @@
-"""Families whose tools come from an MCP server of their own. They belong to no domain."""
+"""Families that bring an MCP server for their tools. They belong to no domain."""

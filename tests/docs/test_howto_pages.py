@@ -14,6 +14,7 @@ from scipy.integrate import quad
 
 from hermes_lab.gateway.platform import Inbound, Outbound
 from hermes_lab.tools.registry import known_tools
+from hermes_lab.tools.toolbox import reload_tools
 
 GUIDES = [*sorted(str(path.relative_to(DOCS)) for path in (DOCS / "howto").glob("*.md")), "runs.md", "../README.md"]
 ELSEWHERE = ("~/", "curl")
@@ -30,9 +31,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where examples are written, and imported from."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    known_tools.cache_clear()
+    reload_tools()
     yield tmp_path
-    known_tools.cache_clear()
+    reload_tools()
     for module in ("words", "spool"):
         sys.modules.pop(module, None)
 

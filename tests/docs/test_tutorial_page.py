@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from code_blocks import ROOT, Block, Reader, blocks, install
+from code_blocks import ROOT, Block, Reader, blocks
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 from fakes.tiny_model import tiny_model
 from fakes.training import TRAINING, smoke_lock
@@ -30,20 +30,17 @@ def endpoint() -> Iterator[FakeOpenAIServer]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the reader works. `mine` counts as installed, once its `pyproject.toml` is written."""
+    """Where the reader works, and modules are found."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine").mkdir()
-    monkeypatch.syspath_prepend(tmp_path / "mine")
+    monkeypatch.setattr(sys, "path", [*sys.path])
     yield tmp_path
-    for module in ("parcels", "rehearsal"):
+    for module in ("mine", "mine.parcels", "mine.rehearsal"):
         sys.modules.pop(module, None)
 
 
 def follow(reader: Reader, page: list[Block]) -> None:
     for block in page:
         reader.follow(block)
-        if block.title == "mine/pyproject.toml":
-            install(reader.folder / "mine")
 
 
 def test_the_tutorial_does_what_it_says(endpoint: FakeOpenAIServer, folder: Path) -> None:

@@ -44,7 +44,7 @@ def test_check_prints_every_mistake_of_the_home_with_its_line(home: Path) -> Non
         lines = result.stdout.splitlines()
         assert result.returncode == 2
         assert [line.removeprefix(f"{file}:")[:2] for line in lines] == ["2:", "4:", "5:", "6:"]
-    assert "no toolset 'coree' (did you mean core?)" in lines[1]
+    assert "no toolset 'coree'; did you mean core?" in lines[1]
     other = home / "other.yaml"
     other.write_text("personality: nobody\n")
     assert lab("config", "check", other).stdout.startswith(f"{other}:1: personality: no personality 'nobody'")

@@ -31,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("given", "message"),
     [
         ((), "gateway.platforms: is empty"),
-        (("gateway.platforms=[telegramm]",), "there is no platform 'telegramm'; did you mean 'telegram'?"),
+        (("gateway.platforms=[telegramm]",), "there is no platform 'telegramm'; did you mean telegram?"),
         (("gateway.platforms=[http,http]",), "'http' is listed twice"),
         (("gateway.platforms=[http]", "gateway.home=telegram:dm:7"), "gateway.home: telegram:dm:7: gateway.platforms"),
         (("gateway.platforms=[http]", "model.provider=vllm"), "model.provider: vllm would load a model for every chat"),

@@ -142,7 +142,7 @@ def test_rules_are_skills_that_a_run_can_begin_with(tmp_path: Path) -> None:
 def test_check_proves_a_suite_and_prints_its_figures() -> None:
     done = tasks("check", "ledger", "-n", "2", "--split", "heldout", "--quiet")
     first, second, third, *marks = done.stdout.splitlines()
-    assert first.startswith("ledger (heldout): 2 tasks, sound; the rules are worth ")
+    assert first.startswith("ledger (heldout): 2 tasks, no problems; oracle minus naive: ")
     assert "ledger: oracle 1.00, no-op 0.00, naive " in second
     assert "ms per verification" in second
     assert "tasks/s" in third
@@ -180,10 +180,10 @@ def test_the_rubric_of_a_run_is_counted_from_its_episodes(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("show", "ledgr"), "suite.name: no suite 'ledgr', did you mean 'ledger'?; there are: "),
+        (("show", "ledgr"), "suite.name: no suite 'ledgr'; did you mean ledger?; there are: "),
         (
             ("show", "ledger", "-c", "suite.options.rulled=3"),
-            "option 'rulled', did you mean 'ruled'?; there are: ruled, ",
+            "option 'rulled'; did you mean ruled?; there are: ruled, ",
         ),
         (("show", "ledger", "--split", "test"), "--split: ledger has no split 'test'; choose from train, validation"),
         (("check", "ledger", "--split", "test"), "--split: ledger has no split 'test'"),

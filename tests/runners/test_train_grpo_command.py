@@ -115,7 +115,7 @@ def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("rollouts=[suite.name=ledgr, 'learning.arms=[off]']", "no suite 'ledgr', did you mean 'ledger'"),
+        ("rollouts=[suite.name=ledgr, 'learning.arms=[off]']", "no suite 'ledgr'; did you mean ledger"),
         (
             "rollouts=[suite.name=ledger, suite.split=validation, 'learning.arms=[off]']",
             "suite.split 'validation' is not in gate.splits",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.admission import differences, examine, forced, spread, telltales, visible
+from hermes_lab.tasks.admission import differences, find_rule_leaks, forced, spread, static_checks, visible
 from hermes_lab.tasks.check import check_suite, every_type
 from hermes_lab.tasks.play import opener
 from hermes_lab.tasks.proof import prove
@@ -32,7 +32,7 @@ def suite_of(family: str) -> WorldSuite:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_keeps_the_law(family: str) -> None:
-    static = examine(suite_of(family), count=3, elsewhere=False)
+    static = static_checks(suite_of(family), count=3, elsewhere=False)
     assert static.problems == ()
     assert static.distinct == 1.0
 
@@ -87,7 +87,7 @@ def test_no_task_shows_its_rule_in_any_world(family: str, split: str, world: int
     suite = suite_of(family)
     (task,) = spread(suite, split, 1, seed, world)
     assert not list(differences(suite, task, seed))
-    assert not list(telltales(task, suite.families))
+    assert not list(find_rule_leaks(task, suite.families))
 
 
 @given(

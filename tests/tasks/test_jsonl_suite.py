@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from hermes_lab.errors import ConfigError, VerifierError
@@ -319,3 +320,42 @@ async def test_rows_with_a_rubric_are_checked_without_asking_the_judge(
         "5: cannot be judged: verify command 'no-such-checker a.txt' cannot run (exit code 127): "
         "no-such-checker: command not found",
     ]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"attempts": 0}, "field attempts: expected `int` >= 1"),
+        ({"attempts": "2"}, "field attempts: expected `int`, got `str`"),
+        ({"feedback": 1}, "field feedback: expected `bool`"),
+        ({"attempts": 2}, "field attempts: needs `feedback`: true"),
+        ({"attempts": 2, "feedback": True}, "field feedback: needs a `verify` command"),
+        ({"feedback": True, "verify": "false"}, "field feedback: needs `attempts` of at least 2"),
+    ],
+)
+def test_attempts_and_feedback_go_together(tmp_path: Path, row: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"rows\.jsonl:1: {re.escape(message)}"):
+        suite_of(tmp_path, {"prompt": "p", **row})
+
+
+@pytest.mark.anyio
+async def test_feedback_is_the_standard_output_of_what_failed(open_sandbox: OpenSandbox, tmp_path: Path) -> None:
+    row = {"attempts": 2, "feedback": True}
+
+    async def said(*commands: str) -> str:
+        verdict = await judged(open_sandbox, tmp_path, {**row, "verify": list(commands)})
+        assert verdict is not None
+        return verdict.feedback
+
+    assert await said("echo one; false", "echo two", "echo three; ls nowhere") == "one\nthree"
+    assert await said("false") == "Rejected."
+    assert await said("echo fine") == ""
+    assert len(await said("yes | head -n 100000; false")) < 2200
+    with pytest.raises(VerifierError, match="cannot run"):
+        await said("nothing-like-it")
+
+
+def test_rows_without_feedback_are_the_tasks_that_they_were(tmp_path: Path) -> None:
+    (task,) = load(suite_of(tmp_path, {"prompt": "p", "verify": "true"}))
+    assert task.truth == {"expected_output": None, "verify": ["true"], "line": 1}
+    assert b"attempts" not in msgspec.json.encode(task)

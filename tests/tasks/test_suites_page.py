@@ -9,7 +9,7 @@ import pytest
 
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.admission import law
+from hermes_lab.tasks.admission import check_rule_types
 from hermes_lab.tasks.check import check_suite
 from hermes_lab.tasks.gallery import BEGIN, END, entry, replaced
 from hermes_lab.tasks.jsonl import JsonlSuite
@@ -53,7 +53,7 @@ async def test_the_example_of_a_family_is_a_sound_suite(
     for split in suite.splits:
         report = await check_suite(suite, split=split, count=2, seed=0, world=0, open_sandbox=open_sandbox)
         assert report.failures == ()
-    assert law(suite.families[0])[:2] == [
+    assert check_rule_types(suite.families[0])[:2] == [
         "3 rule types; at least 8 are required",
         "0 unseen rule types; 2 to 4 are required",
     ]

@@ -1,14 +1,14 @@
 """The chat platforms: one module each with a `PLATFORM`, and those that other packages provide."""
 
-import difflib
 from importlib import import_module
-from importlib.metadata import entry_points
 
 from hermes_lab.config.gateway import GatewayConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.gateway.platform import Platform
+from hermes_lab.plugins import PluginGroup
+from hermes_lab.text.suggest import did_you_mean
 
-ENTRY_POINTS = "hermes_lab.platforms"
+_PLUGINS = PluginGroup("hermes_lab.platforms", "gateway.platforms")
 BUILT_IN = ("http", "telegram", "matrix", "email", "slack", "discord")
 
 
@@ -18,18 +18,11 @@ def open_platform(name: str, config: GatewayConfig) -> Platform:
     if name in BUILT_IN:
         built_in: Platform = import_module(f"{__name__}.{name}").PLATFORM(getattr(config, name))
         return built_in
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        try:
-            found: Platform = entry.load()(config.options.get(name, {}))
-        except ConfigError:
-            raise
-        except Exception as error:
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            raise ConfigError(f"gateway.platforms: {name} ({entry.value}) cannot be loaded: {what}") from None
+    if plugin := _PLUGINS.find(name):
+        found: Platform = plugin.create(config.options.get(name, {}))
         if found.name != name:
-            raise ConfigError(f"gateway.platforms: {name} ({entry.value}) is named {found.name!r}: name both alike")
+            raise plugin.error(f"is named {found.name!r}", "give both the same name")
         return found
-    known = [*BUILT_IN, *sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))]
-    near = difflib.get_close_matches(name, known, n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
+    known = [*BUILT_IN, *_PLUGINS.names()]
+    meant = did_you_mean(name, known)
     raise ConfigError(f"gateway.platforms: there is no platform {name!r}{meant} (known: {', '.join(known)})")

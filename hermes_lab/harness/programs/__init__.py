@@ -1,16 +1,16 @@
 """The programs that the lab can run, by name: its own and those of other packages (`hermes_lab.programs`)."""
 
-import difflib
 import sys
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.harness.program import Program
+from hermes_lab.plugins import PluginGroup
+from hermes_lab.text.suggest import did_you_mean
 
-GROUP = "hermes_lab.programs"
-"""The entry points by which other packages add programs: a name, and a `Program` class."""
+_PLUGINS = PluginGroup("hermes_lab.programs", "agent.program")
+"""Other packages add programs by a name and a `Program` class."""
 _OWN = {
     "hermes": "Hermes",
     "claude": "Claude",
@@ -23,7 +23,7 @@ _OWN = {
 
 def program_names() -> list[str]:
     """All names, the lab's own first."""
-    return [*_OWN, *sorted(entry.name for entry in entry_points(group=GROUP) if entry.name not in _OWN)]
+    return [*_OWN, *(name for name in _PLUGINS.names() if name not in _OWN)]
 
 
 @cache
@@ -33,18 +33,14 @@ def find_program(name: str) -> Program:
         module = import_module(f"{__name__}.{name.replace('-', '_')}")
         program: Program = getattr(module, _OWN[name])()
         return program
-    for entry in entry_points(group=GROUP, name=name):
-        try:
-            found = entry.load()()
-        except Exception as error:
-            raise ConfigError(f"agent.program: {name} ({entry.value}) cannot be loaded: {error}") from None
+    if plugin := _PLUGINS.find(name):
+        found = plugin.create()
         if not isinstance(found, Program):
-            raise ConfigError(f"agent.program: {name} ({entry.value}) is not a hermes_lab.harness.program.Program")
+            raise plugin.error("is not a hermes_lab.harness.program.Program")
         return found
-    near = difflib.get_close_matches(name, program_names(), n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
+    meant = did_you_mean(name, program_names())
     raise ConfigError(
         f"agent.program: there is no program {name!r}{meant} (known: {', '.join(program_names())}). A program of your "
-        f"own is found if its package, with the entry point {GROUP}, is installed in the lab's environment "
+        f"own is found if its package, with the entry point {_PLUGINS.group}, is installed in the lab's environment "
         f"({sys.executable})"
     )

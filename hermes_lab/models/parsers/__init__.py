@@ -7,15 +7,15 @@ third parties register theirs in the entry point group `hermes_lab.tool_parsers`
 import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import Any, Protocol, cast
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.parsers._blocks import Reply
+from hermes_lab.plugins import PluginGroup
 
 __all__ = ["Parser", "Reply", "get", "names"]
 
-_ENTRY_POINTS = "hermes_lab.tool_parsers"
+_PLUGINS = PluginGroup("hermes_lab.tool_parsers", "model.tool_parser")
 
 
 class Parser(Protocol):
@@ -31,17 +31,17 @@ class Parser(Protocol):
 
 def names() -> list[str]:
     """The valid values of `model.tool_parser`. Imports nothing."""
-    return sorted(_built_in() | {point.name for point in entry_points(group=_ENTRY_POINTS)})
+    return sorted({*_built_in(), *_PLUGINS.names()})
 
 
 def get(name: str) -> Parser:
-    """The parser of a model family. Raises `ConfigError` for an unknown name."""
+    """The parser of a model family. Raises `ConfigError` for an unknown name, or a plugin that cannot be loaded."""
     if name in _built_in():
         return cast(Parser, importlib.import_module(f"{__name__}.{name}").parse)
-    points = entry_points(group=_ENTRY_POINTS, name=name)
-    if not points:
+    plugin = _PLUGINS.find(name)
+    if plugin is None:
         raise ConfigError(f"model.tool_parser: no parser {name!r}; available: {', '.join(names())}")
-    return cast(Parser, points[name].load())
+    return cast(Parser, plugin.load())
 
 
 def _built_in() -> set[str]:

@@ -265,7 +265,7 @@ def instructions(text: str) -> Iterator[Instruction]:
             number += 1
             heredocs.append("".join(f"{line}\n" for line in body))
         if not re.fullmatch(r"[A-Za-z]+", name):
-            raise Refused(start + 1, f"{name[:40]!r} is no instruction")
+            raise Refused(start + 1, f"{name[:40]!r} is not an instruction")
         yield Instruction(start + 1, name.upper(), rest.strip(), tuple(heredocs))
 
 

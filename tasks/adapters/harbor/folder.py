@@ -172,7 +172,7 @@ class _Reader:
         rewards = value if isinstance(value, dict) else {} if value is None else {"reward": value}
         for name, reward in rewards.items():
             if isinstance(reward, bool) or not isinstance(reward, int | float) or not math.isfinite(reward):
-                raise ConfigError(f"{self.file}: {at}min_reward: {reward!r} of {name} is no number")
+                raise ConfigError(f"{self.file}: {at}min_reward: {reward!r} of {name} must be a finite number")
         return {name: float(reward) for name, reward in rewards.items()}
 
     def _instruction(self, path: Path) -> str:
@@ -191,13 +191,13 @@ class _Reader:
     def _steps(self) -> tuple[Step, ...]:
         given = self.table.get("steps") or []
         if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
-            raise ConfigError(f"{self.file}: steps: is no list of tables, [[steps]]")
+            raise ConfigError(f"{self.file}: steps: must be a list of tables, [[steps]]")
         if not given:
             return (self._step("", self.folder, self.table),)
         names = [str(each.get("name", "")) for each in given]
         for name in names:
             if not _PORTABLE.fullmatch(name) or name in (".", "..") or names.count(name) > 1:
-                raise ConfigError(f"{self.file}: steps.name: {name!r} is no name of its own of a folder in steps/")
+                raise ConfigError(f"{self.file}: steps.name: must be a unique folder name in steps/, not {name!r}")
         return tuple(
             self._step(name, self.folder / "steps" / name, each) for name, each in zip(names, given, strict=True)
         )
@@ -277,7 +277,7 @@ class _Reader:
             self._problem(CONFIG, f"{at}.user", "only root is supported")
         if table.get("environment") or table.get("environment_mode") == "separate":
             name = "environment" if table.get("environment") else "environment_mode"
-            self._problem(CONFIG, f"{at}.{name}", "an environment of the verifier's own is not supported")
+            self._problem(CONFIG, f"{at}.{name}", "a separate environment for the verifier is not supported")
         if table.get("collect"):
             self._problem(CONFIG, f"{at}.collect", "collect hooks are not supported")
 
@@ -289,22 +289,22 @@ class _Reader:
     def _section(self, name: str, table: Mapping[str, Any] | None = None, at: str = "") -> Mapping[str, Any]:
         section = (self.table if table is None else table).get(name, {})
         if not isinstance(section, dict):
-            raise ConfigError(f"{self.file}: {at}{name}: is no table, [{name}]")
+            raise ConfigError(f"{self.file}: {at}{name}: must be a table, [{name}]")
         return section
 
     def _text(self, table: Mapping[str, Any], name: str) -> str:
         value = table.get(name.rpartition(".")[2]) or ""
         if not isinstance(value, str):
-            raise ConfigError(f"{self.file}: {name}: {value!r} is no text")
+            raise ConfigError(f"{self.file}: {name}: must be a string, not {value!r}")
         return value
 
     def _number(self, table: Mapping[str, Any], name: str) -> float:
-        """A positive number; 0 where there is none."""
+        """A positive number; 0 if it is not given."""
         value = table.get(name.rpartition(".")[2])
         if value is None:
             return 0.0
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-            raise ConfigError(f"{self.file}: {name}: {value!r} is no number above 0")
+            raise ConfigError(f"{self.file}: {name}: must be a number above 0, not {value!r}")
         return float(value)
 
     def _size(self, environment: Mapping[str, Any], name: str) -> int:
@@ -313,17 +313,19 @@ class _Reader:
         if f"{name}_mb" not in environment and isinstance(old, str):
             match = _SIZE.fullmatch(old.strip())
             if not match:
-                raise ConfigError(f"{self.file}: environment.{name}: {old!r} is no size, such as '2G'")
+                raise ConfigError(f"{self.file}: environment.{name}: must be a size such as '2G', not {old!r}")
             return int(float(match[1]) * {"K": 1 / 1024, "M": 1, "G": 1024}[match[2].upper()])
         return int(self._number(environment, f"environment.{name}_mb"))
 
     def _variables(self, table: Mapping[str, Any], at: str) -> dict[str, str]:
         given = table.get("env", {})
         if not isinstance(given, dict):
-            raise ConfigError(f"{self.file}: {at}.env: is no table, [{at}.env]")
+            raise ConfigError(f"{self.file}: {at}.env: must be a table, [{at}.env]")
         for name, value in given.items():
             if not _VARIABLE.fullmatch(name) or "\0" in str(value):
-                raise ConfigError(f"{self.file}: {at}.env: {name!r} is no name of a variable, or its value holds a NUL")
+                raise ConfigError(
+                    f"{self.file}: {at}.env: {name!r} is not a valid variable name, or its value contains a NUL"
+                )
         values, needed = resolve_values({name: str(value) for name, value in given.items()})
         for name in needed:
             self._problem(CONFIG, f"{at}.env", f"reads the variable {name} of this machine, which is not passed on")

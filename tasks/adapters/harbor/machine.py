@@ -120,14 +120,14 @@ class Python(NamedTuple):
     """Whether verifiers bring the lab's own pytest, as an image may have none."""
 
     def missing(self, requirements: list[str]) -> list[str]:
-        """The requirements, such as `pandas==2.3.2`, whose package is not here in any version."""
+        """The requirements, such as `pandas==2.3.2`, whose package is not installed in any version."""
         names = {each: re.match(r"[A-Za-z0-9][\w.-]*", each) for each in requirements}
         known = self.packages.keys() | _GIVEN
         return [each for each, name in names.items() if not name or normal_name(name[0]) not in known]
 
 
 IMAGE_PYTHON = Python("python3", (), (), (3, 0), {}, brings_pytest=True)
-"""That of a container, whose image is not looked into."""
+"""The Python of a container, whose image is not inspected."""
 
 
 @cache

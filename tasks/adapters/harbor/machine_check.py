@@ -57,7 +57,7 @@ def _base_problems(task: HarborTask, python: Python) -> Iterator[str]:
 
 
 def _test_problems(task: HarborTask, step: Step, python: Python) -> Iterator[str]:
-    """What the test script installs or calls that is not here, apart from what stands in for installers."""
+    """What the test script installs or calls that is not here, except replaced installers."""
     script = next(path / "test.sh" for path in reversed(step.tests) if (path / "test.sh").is_file())
     text, name = read_text(script), script.relative_to(task.folder).as_posix()
     wanted: list[str] = ["pytest"] if re.search(r"\bpytest\b", text) else []

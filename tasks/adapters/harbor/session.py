@@ -27,7 +27,7 @@ class HarborSession:
         self._sandbox: Sandbox | None = None
 
     async def begin(self, sandbox: Sandbox) -> None:
-        """See `SettingSession`. Follows the Dockerfile, and prepares the first step."""
+        """See `SandboxSession`. Follows the Dockerfile, and prepares the first step."""
         self._sandbox = sandbox
         await lay_out(self._task, self._python, sandbox)
         await self._prepare(self._task.steps[0])

@@ -12,7 +12,7 @@ _BEFORE = frozenset({"sudo", "exec", "command", "nice", "nohup"})
 
 
 class Part(NamedTuple):
-    """A simple command of a longer one: where it stands, and its words without assignments before them."""
+    """A simple command of a longer one: its position, and its words without assignments before them."""
 
     start: int
     end: int

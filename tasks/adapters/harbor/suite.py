@@ -79,7 +79,7 @@ class HarborSuite:
         return self.broken + lines
 
     def remarks(self) -> Sequence[str]:
-        """What a run of these tasks does not keep, a line each."""
+        """See `SuiteWithWarnings`."""
         tasks, config, found = self.supported, self._sandbox, []
         for what, field, asked in (
             ("memory", "memory_mb", [task.memory_mb for task in tasks]),

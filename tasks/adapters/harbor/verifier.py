@@ -56,72 +56,6 @@ _OWN_TOOLS = frozenset(
     ]
 )
 
-# `read -t` waits without starting a program, which the agent may have replaced.
-# A server is a listening socket that a process here holds; no process here holds that of the proxy which programs ask.
-# The servers of the program itself do not count either: its files are mounted read-only.
-_SERVERS = r"""
-servers() {
-  local state inode at options process fd word own
-  local -A open=()
-  local -a installed=() words=()
-  while read -r _ _ _ state _ _ _ _ _ inode _; do [[ $state != 0A ]] || open[$inode]=1; done </proc/net/tcp
-  while read -r _ _ _ state _ _ _ _ _ inode _; do [[ $state != 0A ]] || open[$inode]=1; done </proc/net/tcp6
-  while read -r _ _ _ state _ _ inode _; do [[ $state != 00010000 ]] || open[$inode]=1; done </proc/net/unix
-  ((${#open[@]})) || return
-  while read -r _ _ _ _ at options _; do
-    [[ $at == / || ,$options, != *,ro,* ]] || installed+=("$at")
-  done </proc/self/mountinfo
-  for process in /proc/[0-9]*; do
-    own=
-    mapfile -d '' -t words <"$process/cmdline"
-    for word in "${words[@]:0:2}"; do
-      for at in "${installed[@]}"; do [[ $word != "$at"/* ]] || own=yes; done
-    done
-    [[ ! $own ]] || continue
-    for fd in "$process"/fd/*; do
-      [[ -S $fd ]] || continue
-      inode=$(readlink "$fd")
-      inode=${inode//[^0-9]/}
-      [[ ! ${open[${inode:-0}]-} ]] || { echo yes; return; }
-    done
-  done
-} 2>/dev/null
-"""
-_SCRIPT = r"""
-exec 9<> <(:)
-: >{begun} || {{ chmod u+rwx . && : >{begun}; }}
-until [[ -e {provided}/{name}.go ]]; do read -rt 0.01 -u 9; done
-[[ ! -L /logs ]] || rm /logs
-rm -rf -- /tests /solution /logs/verifier {tools}
-mkdir -p /logs/verifier /logs/agent /logs/artifacts {tools}
-tar -xf {provided}/{name}.tar -C / --no-same-owner || exit 1
-: >{unpacked}
-until [[ ! -s {provided}/{name}.tar ]]; do read -rt 0.01 -u 9; done
-rm -f -- {begun} {unpacked}
-exec 9>&-
-{servers}
-listening=$(servers)
-{go_on}
-(
-{exports}
-{script} </dev/null >{log} 2>&1
-)
-status=$?
-{stop}
-show() {{ printf '%s %s\n%s\n' {mark} "$1" "$2"; }}
-part() {{ local text; [[ ! -f $2 || -L $2 ]] || {{ text=$(<"$2"); show "$1" "${{text:0:$3}}"; }}; }} 2>/dev/null
-show status "$status"
-show listening "$listening"
-part json /logs/verifier/reward.json {json}
-part reward /logs/verifier/reward.txt {reward}
-part record {tools}/record {record}
-part tests {tools}/tests {tests}
-part ctrf /logs/verifier/ctrf.json {ctrf}
-show said "$(tail -c {said} {log})" 2>/dev/null
-printf '%s end\n' {mark}
-rm -rf -- /tests /solution /logs/verifier {tools}
-"""
-
 
 @dataclass
 class Report:
@@ -183,20 +117,25 @@ async def run_script(
     }
     if not any(_PLUGIN.search(text) for text in _scripts(contents)):
         environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # as in an environment with pytest alone
-    command = _SCRIPT.format(
-        begun=begun,
-        unpacked=unpacked,
-        provided=sandbox.seen_skills,
-        name=name,
-        tools=TOOLS,
-        exports=f'{exports(environment)}export PATH="{TOOLS}/bin:$PATH" PYTHONPATH="{TOOLS}/site:$PYTHONPATH"',
-        script=script,
-        log="/logs/verifier/test-stdout.txt",
-        mark=mark,
-        servers=_SERVERS,
-        go_on="kill -CONT -1" if running else "",
-        stop="kill -STOP -1" if running else "",
-        **_LIMITS,
+    # The script is a format string: {{ and }} are braces of bash.
+    command = (
+        (_INSIDE / "verify.sh")
+        .read_text()
+        .format(
+            begun=begun,
+            unpacked=unpacked,
+            provided=sandbox.seen_skills,
+            name=name,
+            tools=TOOLS,
+            exports=f'{exports(environment)}export PATH="{TOOLS}/bin:$PATH" PYTHONPATH="{TOOLS}/site:$PYTHONPATH"',
+            script=script,
+            log="/logs/verifier/test-stdout.txt",
+            mark=mark,
+            servers=(_INSIDE / "servers.sh").read_text(),
+            go_on="kill -CONT -1" if running else "",
+            stop="kill -STOP -1" if running else "",
+            **_LIMITS,
+        )
     )
     packed = _packed(contents, python)
     done = await _handshake(sandbox, command, seconds + _GRACE, (begun, unpacked), name, packed)
@@ -248,7 +187,7 @@ def _scripts(contents: list[tuple[str, Path]]) -> Iterator[str]:
 
 
 def _packed(contents: list[tuple[str, Path]], python: Python) -> bytes:
-    """The folders, and the tools that stand in for those of a network."""
+    """The folders, and the tools that replace those that need a network."""
     files: dict[str, bytes | Path] = {}
     for name, folder in contents:
         for path in sorted(folder.rglob("*")):
@@ -267,7 +206,7 @@ def _packed(contents: list[tuple[str, Path]], python: Python) -> bytes:
 
 
 def _pytest() -> dict[str, Path]:
-    """The files of the lab's pytest and of what it needs, all plain Python, with what tells their versions."""
+    """The files of the lab's pytest and its dependencies, all plain Python, with their metadata, for the versions."""
     found: dict[str, Path] = {}
     for name in ("pytest", "pluggy"):
         for file in importlib.metadata.files(name) or ():
@@ -287,7 +226,7 @@ def _pytest() -> dict[str, Path]:
 
 
 def _shims(python: str) -> dict[str, str]:
-    """What stands in for installers, and for pytest."""
+    """Replacements for installers, and for pytest."""
     tool = f'#!/bin/bash\nexec {python} -s {TOOLS}/tools.py %s "$@"\n'
     shims = {
         name: tool % kind for name, kind in {"apt-get": "apt-get", "apt": "apt-get", "uv": "uv", "uvx": "uvx"}.items()
@@ -371,7 +310,7 @@ def _rewards(report: Report) -> tuple[float, dict[str, float]]:
 def _is_finite(value: object) -> bool:
     try:
         return isinstance(value, int | float) and math.isfinite(value)
-    except OverflowError:  # an integer that is no float
+    except OverflowError:  # an integer too large for a float
         return False
 
 
@@ -382,7 +321,7 @@ def _in_range(score: float, file: str) -> float:
 
 
 def _tests(report: Report) -> dict[str, float]:
-    """One criterion per test, as pytest or a CTRF report tells; those that were skipped are none."""
+    """One criterion per test, as reported by pytest or a CTRF report; skipped tests do not count."""
     outcomes: dict[str, str] = {}
     for line in _lines(report.parts.get("tests", "")):
         outcomes |= {_short(name): str(outcome) for name, outcome in line.items()}

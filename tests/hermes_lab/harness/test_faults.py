@@ -240,7 +240,7 @@ def test_skills_written_by_shell_are_harvested_and_what_cannot_be_read_is_said(
     [
         (
             {"program": "hermess"},
-            r"agent\.program: there is no program 'hermess'; did you mean 'hermes'\?.*in the lab's environment \(/",
+            r"agent\.program: there is no program 'hermess'; did you mean hermes\?.*in the lab's environment \(/",
         ),
         ({"at": "/nowhere"}, r"agent\.at: /nowhere does not exist$"),
         ({"settings": {"falt": "x"}}, r"agent\.settings\.falt: fake has no such setting \(it has: fault\)"),

@@ -9,8 +9,8 @@ from threading import Event
 
 import pytest
 
+from hermes_lab import plugins
 from hermes_lab.errors import ConfigError
-from hermes_lab.memory import providers
 from hermes_lab.memory.providers import GuardedProvider, open_provider
 
 
@@ -128,7 +128,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
             EntryPoint(name, f"{__name__}:{value}", "hermes_lab.memory_providers") for name, value in entries
         ).select(**wanted)
 
-    monkeypatch.setattr(providers, "entry_points", found)
+    monkeypatch.setattr(plugins, "entry_points", found)
 
 
 @pytest.mark.usefixtures("installed")
@@ -145,8 +145,8 @@ def test_the_one_that_is_named_is_used_and_no_other() -> None:
     ("name", "says"),
     [
         ("nobody", "no package offers 'nobody'; installed: book, broken, twice"),
-        ("twice", "several packages offer 'twice'"),
-        ("broken", "cannot be created: AttributeError"),
+        ("twice", "several packages offer 'twice': .*; uninstall all but one"),
+        ("broken", "cannot be loaded: AttributeError.*; update or uninstall"),
     ],
 )
 def test_one_that_cannot_be_had_is_told(name: str, says: str) -> None:

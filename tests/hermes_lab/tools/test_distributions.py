@@ -59,7 +59,7 @@ def test_an_unknown_distribution_names_the_known_ones() -> None:
 
 def test_toolsets_and_disabled_tools_of_a_configuration_are_checked() -> None:
     check_tools(AgentConfig(toolsets=("core", "terminal", "read_file"), disabled_tools=("patch",)))
-    with pytest.raises(ConfigError, match=r"agent.toolsets: no toolset 'fil' \(did you mean file\?\)"):
+    with pytest.raises(ConfigError, match=r"agent.toolsets: no toolset 'fil'; did you mean file\?"):
         check_tools(AgentConfig(toolsets=("fil",)))
-    with pytest.raises(ConfigError, match=r"agent.disabled_tools: no tool 'pach' \(did you mean patch\?\)"):
+    with pytest.raises(ConfigError, match=r"agent.disabled_tools: no tool 'pach'; did you mean patch\?"):
         check_tools(AgentConfig(disabled_tools=("pach",)))

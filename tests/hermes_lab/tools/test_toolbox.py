@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -251,7 +252,7 @@ async def test_disabled_tools_are_left_out(context: ToolContext) -> None:
 async def test_an_unknown_toolset_names_the_known_ones(context: ToolContext) -> None:
     with pytest.raises(ConfigError, match=r"agent.toolsets: no toolset 'kitchen'; there are: browser, clarify, "):
         Toolbox(("kitchen",), context)
-    with pytest.raises(ConfigError, match=r"no toolset 'read_fil' \(did you mean read_file\?\)"):
+    with pytest.raises(ConfigError, match=r"no toolset 'read_fil'; did you mean read_file\?"):
         Toolbox(("read_fil",), context)
 
 
@@ -336,8 +337,29 @@ async def test_a_taken_name_is_refused(calls: list[Any], tmp_path: Path) -> None
     points = tmp_path / "lab_plugin-1.dist-info" / "entry_points.txt"
     points.write_text("[hermes_lab.tools]\nterminal = hermes_lab.tools.terminal:terminal\n")
     reload_tools()
-    with pytest.raises(ConfigError, match="'terminal' exists already"):
-        known_tools()
+    with pytest.raises(ConfigError, match="'terminal', which exists already; rename it"):
+        check_toolsets(["terminal"])
+    assert check_toolsets(["file"]) == {"patch", "read_file", "search_files", "write_file"}
+
+
+async def test_a_broken_plugin_stops_only_what_uses_it(
+    calls: list[Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    points = tmp_path / "lab_plugin-1.dist-info" / "entry_points.txt"
+    points.write_text("[hermes_lab.tools]\nnote = lab_plugin:note\ngone = lab_plugin_nowhere:gone\n")
+    reload_tools()
+    error = (
+        r"agent\.toolsets: gone \(lab_plugin_nowhere:gone\) cannot be loaded: ModuleNotFoundError: "
+        "No module named 'lab_plugin_nowhere'; update or uninstall the package lab-plugin$"
+    )
+    assert check_toolsets(["file"]) == {"patch", "read_file", "search_files", "write_file"}
+    assert re.search(error, caplog.messages[0])
+    for used in ("plugin", "note", "gone"):
+        with pytest.raises(ConfigError, match=error):
+            check_toolsets([used])
+    with pytest.raises(ConfigError, match=r"no toolset 'walks'.*; these plugins cannot be loaded.*: gone$"):
+        check_toolsets(["walks"])
+    assert "write_file" in check_toolsets(["file"], ["gone"])
 
 
 async def test_an_unknown_tool_is_answered_with_the_known_ones(context: ToolContext) -> None:

@@ -34,17 +34,26 @@ def test_a_path_without_tasks(tmp_path: Path) -> None:
     [
         (("task.toml", b"a = 1\nb = = 2\n"), "t/task.toml:2: not TOML: invalid value"),
         (("task.toml", b'a = "\xff"\n'), "t/task.toml: not UTF-8 (byte 5)"),
-        (("task.toml", b"environment = 3\n"), "t/task.toml: environment: is no table"),
-        (("task.toml", b"[agent]\ntimeout_sec = 'x'\n"), "agent.timeout_sec: 'x' is no number above 0"),
-        (("task.toml", b"[environment]\nmemory = 'much'\n"), "environment.memory: 'much' is no size"),
+        (("task.toml", b"environment = 3\n"), "t/task.toml: environment: must be a table"),
+        (("task.toml", b"[agent]\ntimeout_sec = 'x'\n"), "agent.timeout_sec: must be a number above 0, not 'x'"),
+        (
+            ("task.toml", b"[environment]\nmemory = 'much'\n"),
+            "environment.memory: must be a size such as '2G', not 'much'",
+        ),
         (("task.toml", b"[task]\nname = 'a/b|c'\n"), "task.name: 'b|c' contains"),
-        (("task.toml", b"[[steps]]\nname = 'x/y'\n"), "steps.name: 'x/y'"),
+        (("task.toml", b"[[steps]]\nname = 'x/y'\n"), "steps.name: must be a unique folder name in steps/, not 'x/y'"),
         (("task.toml", b"[[steps]]\nname = 'one'\n"), "t/steps/one/instruction.md: no such file"),
-        (("task.toml", b"[environment]\nmemory = '1.2.3G'\n"), "environment.memory: '1.2.3G' is no size"),
-        (("task.toml", b"[environment.env]\n'A B; touch /x' = '1'\n"), "environment.env: 'A B; touch /x' is no name"),
+        (
+            ("task.toml", b"[environment]\nmemory = '1.2.3G'\n"),
+            "environment.memory: must be a size such as '2G', not '1.2.3G'",
+        ),
+        (
+            ("task.toml", b"[environment.env]\n'A B; touch /x' = '1'\n"),
+            "environment.env: 'A B; touch /x' is not a valid variable name",
+        ),
         (
             ("task.toml", b'[environment.env]\nA = "a\\u0000b"\n'),
-            "environment.env: 'A' is no name of a variable, or its",
+            "environment.env: 'A' is not a valid variable name, or its",
         ),
         (("task.toml", b"multi_step_reward_strategy = 'Final'\n"), "multi_step_reward_strategy: 'Final' is not one of"),
         (("instruction.md", b" \n"), "t/instruction.md: is empty"),
@@ -115,8 +124,8 @@ def test_a_link_that_leads_out(tmp_path: Path, where: str) -> None:
         ("[environment.tpu]\ntype = 'v4'\n", "environment.tpu: TPUs"),
         ("[environment]\nnetwork_mode = 'allowlist'\n", "environment.allowed_hosts: network allow lists"),
         ("[agent]\nallowed_hosts = ['a.b']\n", "agent.allowed_hosts: network allow lists"),
-        ("[verifier]\nenvironment_mode = 'separate'\n", "verifier.environment_mode: an environment of the"),
-        ("[verifier.environment]\ncpus = 1\n", "verifier.environment: an environment of the"),
+        ("[verifier]\nenvironment_mode = 'separate'\n", "verifier.environment_mode: a separate environment"),
+        ("[verifier.environment]\ncpus = 1\n", "verifier.environment: a separate environment"),
         ("[[verifier.collect]]\ncommand = 'x'\n", "verifier.collect: collect hooks"),
         ("[agent]\nuser = 'agent'\n", "agent.user: only root"),
         ("[environment.env]\nKEY = '${SECRET}'\n", "environment.env: reads the variable SECRET"),
@@ -206,7 +215,7 @@ def test_unsupported_tasks_are_left_out_only_when_asked_and_then_counted(tmp_pat
 
 def test_unknown_options_and_counts(tmp_path: Path) -> None:
     write_task(tmp_path / "t")
-    assert "no option 'skip_unsuported', did you mean 'skip_unsupported'?" in _refusal(tmp_path, skip_unsuported=True)
+    assert "no option 'skip_unsuported'; did you mean skip_unsupported?" in _refusal(tmp_path, skip_unsuported=True)
     assert "no Python environment" in _refusal(tmp_path, python=str(tmp_path))
     with pytest.raises(ConfigError, match=r"2 tasks requested, but .* has 1"):
         HarborSuite(tmp_path, CONFIG).load(split="train", count=2, seed=0, world=0)

@@ -28,7 +28,7 @@ from hermes_lab.mcp.servers import open_servers
 from hermes_lab.records import read_episodes
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.sandbox import open_sandboxes
-from hermes_lab.suites import ServingSuite, servers_of
+from hermes_lab.suites import McpSuite, servers_of
 from hermes_lab.tasks.expected import expected_success
 from hermes_lab.tasks.family import Action
 from hermes_lab.tasks.play import opener
@@ -103,7 +103,7 @@ def test_the_prompt_and_the_server_know_no_rule() -> None:
         (subtask,) = task.truth["pieces"]
         for text in (task.prompt, server, *task.files.values()):
             assert not subtask.site.drawn.stated_in(text)
-    assert isinstance(SUITE, ServingSuite)
+    assert isinstance(SUITE, McpSuite)
 
 
 async def test_the_sandbox_has_the_server_but_not_the_rules_nor_the_lab() -> None:

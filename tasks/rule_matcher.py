@@ -1,4 +1,4 @@
-"""Detects which rules of a world a skill states, whoever wrote the skill.
+"""Detects which rules of a world a skill states, regardless of its author.
 
 Detection is by text matching: a rule counts as stated if the text contains its instruction, one of its paraphrases, or
 the body of its reference skill (all of it, or the part that says what to do). Other wordings are not recognised, and
@@ -18,7 +18,7 @@ _DRAWS = 32
 """Draws per rule type and site, to detect statements of rules that the site does not have."""
 
 
-class Telling:
+class RuleMatcher:
     """Matches skills with the rules of `sites`, a world in one epoch. `past` are the same sites in earlier epochs."""
 
     def __init__(self, sites: Sequence[Site], past: Sequence[Site] = ()) -> None:

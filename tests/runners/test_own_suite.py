@@ -1,0 +1,165 @@
+"""A suite of the user's own as `module:Class`, without a package, and rows that tell the agent why they reject."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.command import lab
+
+from hermes_lab.records import read_episodes
+
+RULE = "Labels are ITEM: PIECES."
+SUITE = f'''
+from hermes_lab import Task, Verdict
+
+class Labels:
+    name, splits = "labels", ("train",)
+
+    def __init__(self, goods="chairs"):
+        self.goods = goods
+
+    def load(self, *, split, count, seed, world):
+        orders = [(f"{{seed}}-{{n}}", n + 2) for n in range(count or 2)]
+        return [
+            Task(
+                id=name, suite="labels", prompt="Write the label for order.txt to label.txt.", attempts=2,
+                files={{"order.txt": f"{{pieces}} {{self.goods}}"}}, truth={{"label": f"{{self.goods}}: {{pieces}}"}},
+            )
+            for name, pieces in orders
+        ]
+
+    async def verify(self, task, workspace, answer, attempt=1):
+        right = (await workspace.read("label.txt")).decode() == task.truth["label"]
+        return Verdict(score=float(right), success=right, feedback="" if right else "{RULE}")
+'''
+AGENT = f'''
+from hermes_lab.types import Message, ToolCall
+
+def agent():
+    return turn
+
+def turn(messages):
+    last = messages[-1]
+    if last.role != "user":
+        return Message(role="assistant", content="Done.")
+    text = "$(cut -d' ' -f2 order.txt): $(cut -d' ' -f1 order.txt)" if "{RULE}" in last.content else "no idea"
+    call = ToolCall("c", "terminal", {{"command": f'printf %s "{{text}}" > label.txt'}})
+    return Message(role="assistant", content="", tool_calls=(call,))
+'''
+MODEL = ("-c", "model.provider=scripted", "-c", "model.name=mine.labeller:agent", "-c", "agent.toolsets=[terminal]")
+PROCESSES = {"local": (), "processes": ("-c", "run.executor=processes", "-c", "run.processes=1")}
+OWN = ("-c", "suite.name=mine.labels:Labels")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder, with the modules `mine.labels` and `mine.labeller`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/labels.py").write_text(SUITE)
+    (tmp_path / "mine/labeller.py").write_text(AGENT)
+    _forget()
+    yield tmp_path
+    _forget()
+
+
+def _forget() -> None:
+    for module in ("mine", "mine.labels", "mine.labeller"):
+        sys.modules.pop(module, None)
+
+
+def run(*sources: str, code: int = 0) -> str:
+    done = lab("run", *MODEL, *sources)
+    assert done.returncode == code, done.stderr
+    return done.stderr
+
+
+def outcomes(folder: Path) -> list[list[bool]]:
+    return [[verdict.success for verdict in episode.verdicts] for episode in read_episodes(folder)]
+
+
+@pytest.mark.parametrize("executor", ["local", "processes"])
+def test_a_class_in_the_current_folder_is_a_suite(folder: Path, executor: str) -> None:
+    run(*OWN, "-c", "suite.count=2", *PROCESSES[executor], "--out", "run")
+    assert outcomes(folder / "run") == [[False, True], [False, True]]
+    assert json.loads((folder / "run/run.json").read_text())["config"]["suite"]["name"] == "mine.labels:Labels"
+    assert {episode.suite for episode in read_episodes(folder / "run")} == {"labels"}
+
+
+def test_a_run_of_it_can_be_read_and_resumed_later(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(*OWN, "-c", "suite.count=2", "-c", "run.keep_workspaces=true", "--out", "run")
+    run(*OWN, "-c", "suite.count=2", "-c", "run.keep_workspaces=true", "--out", "run", "--resume")
+    run("-c", "suite.name=mine.labels:Labels", "-c", "suite.options.goods=lamps", "--out", "lamps")
+    digests = [json.loads((folder / name / "run.json").read_text())["tasks_digest"] for name in ("run", "lamps")]
+    assert digests[0] != digests[1]
+    assert lab("rescore", "run").returncode == 0
+    for read in (("summary", "run"), ("report", "run"), ("compare", "run", "run-rescored")):
+        assert lab(*read).returncode == 0, read
+    _forget()
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(folder)])
+    assert lab("summary", folder / "run").returncode == 0
+    done = lab("rescore", folder / "run", "-o", "again")
+    assert done.returncode == 2
+    assert "no module mine.labels in the current folder" in done.stderr
+    assert "run the command in the folder that contains it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "message"),
+    [
+        (SUITE, "mine.labels:Label", "Label does not exist in mine.labels"),
+        (SUITE, "mine.label:Labels", "no module mine.label in the current folder"),
+        (SUITE, "mine/labels.py:", "suite.path"),
+        (SUITE, "mine.labels:", "is not of the form module:Class, such as mine.parcels:Parcels"),
+        ("import nothing_there", "mine.labels:Labels", "ModuleNotFoundError: No module named 'nothing_there'"),
+        ("Labels = 3", "mine.labels:Labels", "Labels is not a class or function in mine.labels"),
+        ("class Labels: name = 'labels'", "mine.labels:Labels", "not a suite, since Labels lacks splits, load, verify"),
+        ("class Labels:\n    def __init__(self, goods): 0", "mine.labels:Labels", "needs goods; set each"),
+        ("def Labels():\n    return {}['x']", "mine.labels:Labels", "Labels(): KeyError: 'x' (labels.py:2)"),
+        (SUITE.replace("orders = ", "orders = 1 / 0 or "), "mine.labels:Labels", "load(): ZeroDivisionError: division"),
+    ],
+)
+def test_a_mistake_is_one_line(folder: Path, code: str, name: str, message: str) -> None:
+    (folder / "mine/labels.py").write_text(code)
+    done = lab("tasks", "show", name)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert message in line
+
+
+def test_the_configuration_check_loads_it(folder: Path) -> None:
+    (folder / "run.yaml").write_text("suite: {name: mine.labels:Labels}\n")
+    assert lab("config", "check", "run.yaml").returncode == 0
+    (folder / "run.yaml").write_text("suite: {name: mine.labels:Label}\n")
+    done = lab("config", "check", "run.yaml")
+    assert done.returncode != 0
+    assert "run.yaml:1: suite.name: mine.labels:Label: Label does not exist" in done.stdout + done.stderr
+
+
+def rows(folder: Path, **fields: Any) -> None:
+    row = {"prompt": "Write the label for order.txt to label.txt.", "files": {"order.txt": "7 chairs\n"}, **fields}
+    (folder / "rows.jsonl").write_text(json.dumps(row))
+
+
+def test_a_row_tells_why_it_rejects_and_takes_another_submission(folder: Path) -> None:
+    verify = f"echo hidden >&2; grep -qx 'chairs: 7' label.txt || {{ echo '{RULE}'; false; }}"
+    rows(folder, attempts=2, feedback=True, verify=verify)
+    run("-c", "suite.path=rows.jsonl", "--out", "run")
+    assert outcomes(folder / "run") == [[False, True]]
+    (episode,) = read_episodes(folder / "run")
+    assert episode.verdicts[0].feedback == RULE
+    assert RULE in [message.content for message in episode.trajectory.messages if message.role == "user"]
+    assert (episode.score, episode.success) == (0.0, False)  # those of the first submission
+
+
+def test_without_feedback_there_is_one_submission(folder: Path) -> None:
+    rows(folder, verify=f"grep -qx 'chairs: 7' label.txt || {{ echo '{RULE}'; false; }}")
+    run("-c", "suite.path=rows.jsonl", "--out", "run")
+    assert outcomes(folder / "run") == [[False]]
