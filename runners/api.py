@@ -231,7 +231,7 @@ def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] 
     from hermes_lab.analysis.comparison.verdict import compare
 
     first, *second = _folders([before, *([] if after is None else [after])])
-    return compare(first, second[0] if second else None, arms)
+    return compare(first, second[0] if second else None, arms=arms)
 
 
 def report(*runs: AnyRun, out: str | Path | None = None, trajectories: int | None = None) -> Path:

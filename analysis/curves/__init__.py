@@ -7,7 +7,6 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
@@ -15,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.plugins import Plugin, PluginGroup
 
-ENTRY_POINTS = "hermes_lab.curves"
+_PLUGINS = PluginGroup("hermes_lab.curves", "curve")
 """The entry points by which other packages add curves: a name, and a class that implements `Curve`."""
 Array = npt.NDArray[np.float64]
 
@@ -90,27 +90,22 @@ CURVES: Mapping[str, Curve] = _discover()
 
 def curve_names() -> list[str]:
     """The names of all curves, with those of other packages."""
-    return sorted({*CURVES, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
+    return sorted({*CURVES, *_PLUGINS.names()})
 
 
 def find_curve(name: str) -> Curve:
     """The curve of that name. Raises `ConfigError` if there is none, or if that of another package cannot be loaded."""
     if name in CURVES:
         return CURVES[name]
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        return _loaded(entry)
+    if plugin := _PLUGINS.find(name):
+        return _loaded(plugin)
     raise ConfigError(f"curve: no curve {name!r}; choose from {', '.join(curve_names())}, best")
 
 
-def _loaded(entry: EntryPoint) -> Curve:
-    package = entry.dist.name if entry.dist else "another package"
-    where = f"curve: {entry.name} ({entry.value}) of {package}"
-    try:
-        found: Any = entry.load()()
-    except Exception as error:
-        raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from None
+def _loaded(plugin: Plugin) -> Curve:
+    found: Any = plugin.create()
     if not isinstance(found, Curve):
-        raise ConfigError(f"{where} does not implement hermes_lab.Curve")
-    if found.name != entry.name:
-        raise ConfigError(f"{where} calls itself {found.name!r}; give both the same name")
+        raise plugin.error("does not implement hermes_lab.Curve")
+    if found.name != plugin.name:
+        raise plugin.error(f"calls itself {found.name!r}", "give both the same name")
     return found

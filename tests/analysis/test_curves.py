@@ -188,9 +188,17 @@ def test_a_package_brings_a_curve_by_entry_point(install: Callable[[str, str], N
 @pytest.mark.parametrize(
     ("text", "point", "said"),
     [
-        ("1 / 0", "own = lab_curve:Own", "cannot be loaded: ZeroDivisionError: division by zero"),
+        (
+            "1 / 0",
+            "own = lab_curve:Own",
+            "cannot be loaded: ZeroDivisionError: division by zero; update or uninstall the package lab-curve",
+        ),
         (OWN, "own = lab_curve:Mine", "cannot be loaded: AttributeError: "),
-        ("Own = dict", "own = lab_curve:Own", "does not implement hermes_lab.Curve"),
+        (
+            "Own = dict",
+            "own = lab_curve:Own",
+            "does not implement hermes_lab.Curve; update or uninstall the package lab-curve",
+        ),
         (OWN, "other = lab_curve:Own", "calls itself 'own'; give both the same name"),
     ],
 )
@@ -199,5 +207,5 @@ def test_a_curve_that_cannot_be_used_is_told_with_its_package(
 ) -> None:
     install(text, point)
     name, _, value = point.partition(" = ")
-    with pytest.raises(ConfigError, match=re.escape(f"curve: {name} ({value}) of lab-curve {said}")):
+    with pytest.raises(ConfigError, match=re.escape(f"curve: {name} ({value}) {said}")):
         find_curve(name)
