@@ -4,7 +4,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -61,6 +61,7 @@ class RolloutContext:
     model: ModelClient
     open_sandbox: Callable[..., Sandbox]
     """Opens a sandbox; called with `Extras` if a program or tool needs them, and with the `root` of a task with one."""
+    _: KW_ONLY
     web: WebProvider | None = None
     """The web for tasks without pages of their own."""
     auxiliary: ModelClient | None = None

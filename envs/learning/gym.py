@@ -11,6 +11,7 @@ import gymnasium
 
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
+from hermes_lab.envs.draws import split_of
 from hermes_lab.envs.gym import Action, Observation, as_text, observation_of, observation_space
 from hermes_lab.envs.knowledge import start_library
 from hermes_lab.envs.learning.config import DEFAULT, ReviewWorth, check_learning, read_worth
@@ -194,8 +195,7 @@ class SteppedLearning:
         self._reviewer = SteppedModel()
         context = replace((await self._rollouts).context, reviewer=self._reviewer)
         suite, loaded = self._config.suite, context.suite
-        chosen = "split" in suite.model_fields_set or suite.split in loaded.splits
-        draw = Draw(suite.split if chosen else loaded.splits[0], seed, suite.world, 1, 1)
+        draw = Draw(split_of(suite, loaded), seed, suite.world, 1, 1)
         (self.lane,) = draw_lanes(loaded, self._config, self._worth, draw, self._start)
         self._running = asyncio.create_task(self._run(Rollouts(context, (await self._rollouts).knowledge)))
         return await self._turn()
