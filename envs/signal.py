@@ -10,6 +10,7 @@ import msgspec
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.envs.group_checks import normalized_advantages
 from hermes_lab.envs.refusals import EQUAL, INCOMPLETE
+from hermes_lab.text.counted import counted
 from hermes_lab.types import Episode, ScoredGroup
 
 NO_RULE, UNTOLD = "no rule", "a hidden rule"
@@ -104,11 +105,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and texts, as in a plan."""
-        missing = (
-            f"; {self.incomplete} incomplete group{'s' if self.incomplete > 1 else ''} left out"
-            if self.incomplete
-            else ""
-        )
+        missing = f"; {counted(self.incomplete, 'incomplete group')} left out" if self.incomplete else ""
         total = self.within + self.between
         share = f", so {100 * self.within / total:.0f} % of it can be learned from" if total else ""
         return [

@@ -1,6 +1,5 @@
 """The kinds of configuration file, and what is wrong with one."""
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,8 +170,7 @@ def _unknown_names(merged: Merged, found: Collection[Problem]) -> list[Problem]:
         try:
             check_tools(AgentConfig(**merged.values.get("agent", {})))
         except ConfigError as error:
-            field = found_in[0] if (found_in := re.match(r"agent\.\w+", str(error))) else "agent.toolsets"
-            problems.append((field, str(error).removeprefix(f"{field}: ")))
+            problems.append((error.field, error.message))
     return [_located(field, message, merged) for field, message in problems]
 
 

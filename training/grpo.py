@@ -18,6 +18,7 @@ from hermes_lab.envs.groups import write_groups
 from hermes_lab.envs.learning.worth import MeanValue
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.models.weights import Say
 from hermes_lab.records import read_episodes, write_json
 from hermes_lab.training.adapters import is_finished, new_version, write_card
 from hermes_lab.training.collected import Collected, collected, held_out_lanes
@@ -36,7 +37,7 @@ from hermes_lab.training.grpo_run import GrpoRun, OpenSampler, Sampler, prepare
 from hermes_lab.training.grpo_steps import RoundBatch, take_steps
 from hermes_lab.training.heldout import evaluate, heldout_summary
 from hermes_lab.training.lock import load_lock
-from hermes_lab.training.lora import Say, require_libraries
+from hermes_lab.training.lora import require_libraries
 from hermes_lab.training.review_rounds import review_sentence
 from hermes_lab.training.rounds import FinishedRound, Policy, RoundTraining
 from hermes_lab.training.select import is_held_out, refusals

@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import aiohttp
@@ -22,8 +22,8 @@ from hermes_lab.envs.atropos.messages import (
     WandbInfo,
 )
 from hermes_lab.errors import HermesLabError
+from hermes_lab.models.weights import Say
 
-Say = Callable[[str], None]
 T = TypeVar("T")
 
 _GZIP_FROM = 1024

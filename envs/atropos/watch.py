@@ -1,6 +1,6 @@
 """Says after the first groups of an environment that it will starve its trainer, and why."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hermes_lab.envs.advice import Settings, Value, advice, listed, measure, tips
@@ -10,12 +10,11 @@ from hermes_lab.envs.groups import build_groups
 from hermes_lab.envs.learning.advice import review_causes
 from hermes_lab.envs.learning.worth import mean_value
 from hermes_lab.envs.signal import Rated, Signal, signal_of
+from hermes_lab.models.weights import Say
 from hermes_lab.types import Episode
 
 FIRST = 8
 """Whole groups after which the environment is judged."""
-
-Say = Callable[[str], None]
 
 
 class Explained(NamedTuple):

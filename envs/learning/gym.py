@@ -25,7 +25,6 @@ from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.weights import silent
 from hermes_lab.skills.library import Library
-from hermes_lab.types import Episode
 
 WORKER = ("model.provider=scripted", "model.name=tasks.learner:learner")
 """Who works if the configuration names no model: a policy that follows skills, of the lab itself."""
@@ -217,9 +216,6 @@ class SteppedLearning:
             self._worth,
             self._config.memory,
             forks=1,
-            keep=_drop,
-            save=lambda _: None,
-            done={},
         )
         (outcome,) = await run.run([self.lane])
         return Finished(outcome)
@@ -239,8 +235,3 @@ class SteppedLearning:
             with suppress(asyncio.CancelledError):
                 await self._running
             self._running = None
-
-
-async def _drop(episode: Episode) -> None:
-    """Episodes are in the outcome."""
-    del episode

@@ -294,14 +294,14 @@ def _kit(
     for name in disabled:
         if name not in known:
             raise ConfigError(
-                f"agent.disabled_tools: no tool {name!r}{_hint(name, known)}; there are: {', '.join(known)}"
+                f"no tool {name!r}{_hint(name, known)}; there are: {', '.join(known)}", "agent.disabled_tools"
             )
     chosen: dict[str, Tool] = {}
     for toolset in toolsets:
         members = _members(toolset)
         if all(name in missing for name in members):
             reasons = "; ".join(f"{name}: {missing[name]}" for name in members)
-            raise ConfigError(f"agent.toolsets: {toolset} cannot work here: {reasons}")
+            raise ConfigError(f"{toolset} cannot work here: {reasons}", "agent.toolsets")
         chosen |= {name: known[name] for name in members if name not in missing and name not in disabled}
     return _resolved({name: tool for name, tool in chosen.items() if name not in refusing}, profile)
 
@@ -351,7 +351,7 @@ def _members(name: str) -> list[str]:
         return [name]
     toolsets = sorted({tool.toolset for tool in known.values()} | set(COMPOSITES))
     hint = _hint(name, (*toolsets, *known))
-    raise ConfigError(f"agent.toolsets: no toolset {name!r}{hint}; there are: {', '.join(toolsets)}")
+    raise ConfigError(f"no toolset {name!r}{hint}; there are: {', '.join(toolsets)}", "agent.toolsets")
 
 
 def _hint(name: str, known: Collection[str]) -> str:

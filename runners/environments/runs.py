@@ -1,6 +1,6 @@
 """Rollouts for environments: feed an Atropos server, write groups to a file, evaluate on held-out tasks."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -28,14 +28,13 @@ from hermes_lab.envs.refusals import others
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.envs.signal import Rated, Signal, signal_of
 from hermes_lab.errors import ConfigError, InfraError
+from hermes_lab.models.weights import Say
 from hermes_lab.records import EpisodeLog, read_episodes, write_json
 from hermes_lab.runners.engine.executors import open_executor
 from hermes_lab.runners.environments.learning import learn
 from hermes_lab.runners.environments.lock import load_locked
 from hermes_lab.runners.interrupt import one_interrupt
 from hermes_lab.types import Episode
-
-Say = Callable[[str], None]
 
 
 def run_serve(sources: Sequence[str], api_url: str, lock: Path | None, out: Path | None, say: Say) -> None:

@@ -244,5 +244,5 @@ def test_an_unfinished_arm_is_told_with_the_episodes_wanted_of_it(write_run: Wri
 
 def test_the_same_weights_in_two_runs_are_told_apart_by_their_runs(write_run: WriteRun) -> None:
     one, two = (write_run([*lane("off"), *lane("on")], folder=name, wanted=2 * TASKS) for name in ("one", "two"))
-    assert f"{one}: model-a untuned, skills off: 3/6" in told_by_compare(one, two)
-    assert f"{two}: model-a untuned, skills on: 3/6" in told_by_compare(one, two)
+    assert f"{one}: model-a, skills off: 3/6" in told_by_compare(one, two)
+    assert f"{two}: model-a, skills on: 3/6" in told_by_compare(one, two)
