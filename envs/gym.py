@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import gymnasium
 from gymnasium import spaces
@@ -64,8 +64,6 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         render_mode: str | None = None,
         actions: Actions = "text",
     ) -> None:
-        if actions not in get_args(Actions):
-            raise ConfigError(f"actions: unknown {actions!r}; use {' or '.join(get_args(Actions))}")
         named = [f"suite.name={suite}"] if suite else []
         check_own_loop(load_config([*named, *config]), "an environment with single steps")
         self.config = load_config([*named, *config, "agent.tool_format=hermes"])

@@ -1,4 +1,4 @@
-"""How much there is to learn from groups: one teaches something only if it is trained on, and its rewards differ."""
+"""Training signal of groups: a group contributes a gradient only if it is used and its rewards differ."""
 
 import math
 from collections import Counter
@@ -100,7 +100,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def starves(self) -> bool:
-        """Whether surely less than half of the groups are usable."""
+        """Whether the upper 95 % bound of the usable share is below one half."""
         return self.groups > 0 and self.rate.interval.high < 0.5
 
     def rows(self) -> list[tuple[str, str]]:

@@ -90,7 +90,7 @@ class RolloutContext:
         """What starts the agents."""
         if self.program:
             # Imported here, so that the own loop does not load a web server.
-            from hermes_lab.harness.foreign import ProgramHarness
+            from hermes_lab.harness.program_harness import ProgramHarness
 
             return ProgramHarness(self.config, self.program, self.states)
         return OwnHarness(self.config, self.web, self.auxiliary, self.servers, self.reviewer)
@@ -268,7 +268,7 @@ async def _submissions(
         while session and stop in ("answered", "empty"):
             if (turn := await session.next_user_turn(worker.trajectory(stop).final_response)) is None:
                 break
-            worker.bring(turn.tools)
+            worker.add_tools(turn.tools)
             stop = await worker.submit(turn.message)
         trajectory = worker.trajectory(stop)
         submission = Submission(trajectory.final_response, len(judged.verdicts) + 1)

@@ -70,7 +70,7 @@ def is_home_file(source: str) -> bool:
 
 def kind_of(sources: Sequence[str]) -> Kind:
     """The kind of the merged sources, by their fields. Raises `ConfigError` for a file that cannot be read."""
-    from hermes_lab.training.attempts import Given
+    from hermes_lab.training.lock_enforcement import Given
 
     if any(map(is_home_file, sources)):
         return kinds()["home"]
@@ -123,7 +123,7 @@ def missing_in(kind: Kind, sources: Sequence[str]) -> list[str]:
 
 def _attempts(kind: Kind, sources: Sequence[str]) -> Iterator[Problem]:
     """Locked fields that a training's configuration sets."""
-    from hermes_lab.training.attempts import locked_fields, refusal
+    from hermes_lab.training.lock_enforcement import locked_fields, refusal
 
     merged = Merged(kind.schema, None)
     for source in sources:
@@ -194,9 +194,9 @@ def _of_study(sources: Sequence[str]) -> list[Problem]:
 
 def _of_training(kind: Kind, sources: Sequence[str]) -> list[Problem]:
     """What is wrong with a training's lock, and with the runs of GRPO."""
-    from hermes_lab.training.attempts import locked_evaluation_config, locked_run_config
     from hermes_lab.training.grpo_config import GrpoConfig, grpo_lock
     from hermes_lab.training.lock import load_lock
+    from hermes_lab.training.lock_enforcement import locked_evaluation_config, locked_run_config
 
     values = Merged(kind.schema, None)
     for source in sources:

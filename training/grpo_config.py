@@ -12,9 +12,9 @@ from hermes_lab.envs.learning.config import Objective, ReviewWorth, check_learni
 from hermes_lab.envs.learning.lanes import Draw
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import LEARNING_ARMS
-from hermes_lab.training.attempts import locked_evaluation_config, locked_run_config
 from hermes_lab.training.config import Training, load_training
 from hermes_lab.training.lock import HOW_TO_CHANGE, CurriculumLock, GrpoLock, LockedConfig
+from hermes_lab.training.lock_enforcement import locked_evaluation_config, locked_run_config
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.envs.advice import listed
+from hermes_lab.envs.advice import listed, measure
 from hermes_lab.envs.groups import one_sequence_each
 from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.envs.signal import Rated, rate_group, rate_missing, signal_of
@@ -18,6 +18,7 @@ from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.batch_tasks import batch_tasks
 from hermes_lab.training.collected import Collected, collected
 from hermes_lab.training.curriculum import draw_groups
+from hermes_lab.training.early_stop import Start, advice, reason, review_advice
 from hermes_lab.training.evaluations import read_evaluations
 from hermes_lab.training.group_filter import Rules, filter_groups, refusal, with_missing
 from hermes_lab.training.grpo_config import (
@@ -36,7 +37,6 @@ from hermes_lab.training.lora import require_libraries
 from hermes_lab.training.plan import Plan, Row, plan_grpo_steps
 from hermes_lab.training.review_plan import most_groups, review_rows
 from hermes_lab.training.rounds import Rounds
-from hermes_lab.training.starved import Start, advice, measure, reason, review_advice
 from hermes_lab.types import Episode
 
 _RATES = (0.01, 0.05, 0.2, 0.5, 0.8, 0.95)

@@ -18,12 +18,12 @@ from hermes_lab.models.cards import read_card
 from hermes_lab.models.lora_files import check_lora
 from hermes_lab.training import processes
 from hermes_lab.training.adapters import find_adapter
-from hermes_lab.training.attempts import refuse_environment
 from hermes_lab.training.checkpoint_manifest import manifest_callback
 from hermes_lab.training.config import Training
 from hermes_lab.training.device import check_device, is_quantized, peak_memory, quantization, training_dtype
 from hermes_lab.training.environment import refuse_numbers, remove_variables
 from hermes_lab.training.lock import LockedConfig, lock_metadata
+from hermes_lab.training.lock_enforcement import refuse_environment
 from hermes_lab.training.training_run import TrainingRun
 
 _SILENCE = 30.0

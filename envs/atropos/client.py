@@ -123,7 +123,7 @@ class AtroposClient:
         self._env = _NOBODY
 
     async def disconnect(self) -> bool:
-        """Tells the server that no more groups will come; returns whether it acknowledged."""
+        """Tells the server that this was the last group; returns whether it acknowledged."""
         if self._env is _NOBODY:
             return True
         env, self._env = self._env, _NOBODY

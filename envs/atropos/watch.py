@@ -1,4 +1,4 @@
-"""Says after the first groups of an environment that it will starve its trainer, and why."""
+"""Warns after the first groups of an environment if too few are usable, with the cause."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -72,7 +72,7 @@ def warning(signal: Signal, found: Explained) -> str:
     """The warning, in one line."""
     parts = "; ".join(f"{label}: {part.usable} of {part.groups}" for label, part in sorted(signal.parts.items()))
     return (
-        f"warning: this environment will starve its trainer: {signal.rate} of its first groups can be trained on"
+        f"warning: too few usable groups: {signal.rate} of the first groups can be trained on"
         f"{signal.reasons()} ({parts}); {found.sentence}. Try: {listed(found.tips)}"
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import gymnasium
 
@@ -21,7 +21,7 @@ from hermes_lab.envs.learning.worth import Refused, ReviewValue, values_of
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.envs.spaces import Actions, action_space, turn_text
 from hermes_lab.envs.stepwise import LoopThread, SteppedModel, Turn
-from hermes_lab.errors import ConfigError, HermesLabError
+from hermes_lab.errors import HermesLabError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.weights import silent
 from hermes_lab.skills.library import Library
@@ -63,8 +63,6 @@ class LearningEnv(gymnasium.Env[Observation, Action]):
         render_mode: str | None = None,
         actions: Actions = "text",
     ) -> None:
-        if actions not in get_args(Actions):
-            raise ConfigError(f"actions: unknown {actions!r}; use {' or '.join(get_args(Actions))}")
         named = [f"suite.name={suite}"] if suite else []
         self.config = load_config([*WORKER, *named, "learning.arms=[on]", *config, "agent.tool_format=hermes"])
         check_learning(self.config)

@@ -1,4 +1,4 @@
-"""How a job runs: a prompt in a new session, a command in a process of its own."""
+"""How a job runs: a prompt in a new session, a command in a separate process."""
 
 import os
 import shlex
@@ -148,7 +148,7 @@ async def _commands(claim: Claim, output: IO[bytes]) -> Outcome:
 
 
 async def _command(words: list[str], claim: Claim, output: IO[bytes]) -> int:
-    """The exit code of a command, which runs in a process group of its own that is ended with the run."""
+    """The exit code of a command, which runs in a separate process group that ends with the run."""
     start = [sys.executable, "-I", "-S", child.__file__, str(os.getpid())]
     program = [sys.executable, "-m", "hermes_lab", *words]
     try:

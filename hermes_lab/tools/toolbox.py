@@ -165,7 +165,7 @@ class Toolbox:
         self._added = {name: tool for name, tool in self._added.items() if not _is_served(tool)}
         self._added |= {name: tool for name, tool in given.items() if name not in kit}
 
-    def bring(self, tools: Sequence[Tool]) -> None:
+    def add_tools(self, tools: Sequence[Tool]) -> None:
         """Adds tools that can be called from now on. The schemas do not change; the caller must describe the tools."""
         self._check_names_are_free(tools)
         self._added |= _by_name(tools)

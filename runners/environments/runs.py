@@ -24,7 +24,7 @@ from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.atropos.watch import Explained, Watch, explained
 from hermes_lab.envs.learning.lanes import Draw
 from hermes_lab.envs.learning.records import LearningPlan
-from hermes_lab.envs.refusals import others
+from hermes_lab.envs.refusals import other_reasons
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.envs.signal import Rated, Signal, signal_of
 from hermes_lab.errors import ConfigError, InfraError
@@ -121,7 +121,7 @@ class Checked(NamedTuple):
     @property
     def tips(self) -> list[str]:
         """Advice, if there is reason for it."""
-        return self.found.tips if self.signal.few or others(self.signal.refused) else []
+        return self.found.tips if self.signal.few or other_reasons(self.signal.refused) else []
 
     def rows(self, config: EnvConfig) -> list[tuple[str, str]]:
         """The lines of a report."""
