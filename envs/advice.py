@@ -1,6 +1,6 @@
 """What was measured of rollouts that teach little, and what would raise the signal: the one place for such advice.
 
-`hermes_lab.training.starved` says when a training stops for it, `hermes_lab.envs.atropos.watch` warns of it.
+`hermes_lab.training.early_stop` says when a training stops for it, `hermes_lab.envs.atropos.watch` warns of it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ from hermes_lab.envs.refusals import (
     POLICIES,
     UNREVIEWED,
     UNSCORED,
-    of_equal,
-    others,
+    count_equal_rewards,
+    other_reasons,
 )
 from hermes_lab.envs.signal import UNTOLD, knowledge_of
 from hermes_lab.types import Episode, ScoredGroup
@@ -153,9 +153,9 @@ def advice(measured: Measured, settings: Settings) -> list[str]:
 def tips(refused: Mapping[str, int], causes: Callable[[], list[str]], settings: Settings) -> list[str]:
     """What to change where groups are refused for these reasons: the remedies of the reasons, and the `causes` of equal
     rewards before them, if most groups are refused for these."""
-    rest = others(refused)
+    rest = other_reasons(refused)
     remedies = list(dict.fromkeys(_remedy(reason, settings) for reason in rest))
-    equal = of_equal(refused)
+    equal = count_equal_rewards(refused)
     return remedies if rest and sum(rest.values()) >= equal else [*(causes() if equal else []), *remedies]
 
 
@@ -202,7 +202,7 @@ def _of_rollouts(measured: Measured, settings: Settings) -> Iterator[str]:
         how = f"{temperature.above()} (1 is usual)"
         if temperature.now is None or temperature.now >= _WARM:
             now = "" if temperature.now is None else f" {temperature.now:g}"
-            how = f"the server may ignore the temperature{now}, or the policy has no doubts left"
+            how = f"the server may ignore the temperature{now}, or the policy has become deterministic"
         yield f"the rollouts of a task are copies of each other: {how}"
     if measured.cut * 2 > measured.rollouts:
         yield f"most replies are cut: {settings.reply_tokens.above()}"

@@ -102,7 +102,7 @@ def _fork_faults(group: ScoredGroup) -> Iterator[str]:
 
 def _reward_faults(group: ScoredGroup) -> Iterator[str]:
     if not all(map(math.isfinite, (*group.rewards, *group.advantages))):
-        yield "a reward or an advantage is no finite number"
+        yield "a reward or an advantage is not a finite number"
     first_of = {sample: number for number, sample in reversed(list(enumerate(group.samples)))}
     samples = sorted(first_of)
     wanted = normalized_advantages([group.rewards[first_of[sample]] for sample in samples])

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import gymnasium
 from gymnasium import spaces
 
 from hermes_lab.config.sources import load_config
+from hermes_lab.envs.draws import check_env_judge, split_of
 from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.envs.spaces import Actions, TurnSpace, action_space, turn_text
 from hermes_lab.envs.stepwise import LoopThread, SteppedRollout, Turn
@@ -63,8 +64,6 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         render_mode: str | None = None,
         actions: Actions = "text",
     ) -> None:
-        if actions not in get_args(Actions):
-            raise ConfigError(f"actions: unknown {actions!r}; use {' or '.join(get_args(Actions))}")
         named = [f"suite.name={suite}"] if suite else []
         check_own_loop(load_config([*named, *config]), "an environment with single steps")
         self.config = load_config([*named, *config, "agent.tool_format=hermes"])
@@ -82,8 +81,8 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
         self.observation_space = observation_space()
         self.action_space = action_space(actions, sorted(tools))
         self._suite = load_suite(self.config.suite, self.config.sandbox)
-        chosen = "split" in self.config.suite.model_fields_set or self.config.suite.split in self._suite.splits
-        self._split = self.config.suite.split if chosen else self._suite.splits[0]
+        check_env_judge(self.config, self._suite)
+        self._split = split_of(self.config.suite, self._suite)
         self._knowledge = TaskKnowledge(self.config, self._suite, library)
         self._loop: LoopThread | None = None
         self._rollout: SteppedRollout | None = None

@@ -17,12 +17,12 @@ INCOMPLETE = frozenset({FAILED, NO_REWARD, ERRORED, UNSCORED})
 """The group was not measured, so it says nothing about what the next ones teach."""
 
 
-def of_equal(refused: Mapping[str, int]) -> int:
+def count_equal_rewards(refused: Mapping[str, int]) -> int:
     """Groups with equal rewards. A training writes `with equal rewards`."""
     return sum(count for reason, count in refused.items() if reason.endswith(EQUAL))
 
 
-def others(refused: Mapping[str, int]) -> dict[str, int]:
+def other_reasons(refused: Mapping[str, int]) -> dict[str, int]:
     """The refusals for another reason, the most frequent first."""
     found = {reason: count for reason, count in refused.items() if not reason.endswith(EQUAL)}
     return dict(sorted(found.items(), key=lambda each: -each[1]))

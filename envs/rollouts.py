@@ -6,24 +6,20 @@ from pathlib import Path
 
 import anyio
 
-from hermes_lab.config.digest import config_digest
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.contexts import open_contexts
+from hermes_lab.envs.draws import check_env_judge
 from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.harness.installed import find_installed
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.mcp.servers import open_servers
-from hermes_lab.mcp.snapshot import tools_digest
-from hermes_lab.models import open_auxiliary, open_model
+from hermes_lab.models import open_model
 from hermes_lab.models.weights import Say
 from hermes_lab.rewards import reward_warnings
 from hermes_lab.rollout import RolloutContext, RolloutSpec, RunEpisode, run_episode
-from hermes_lab.sandbox import open_sandboxes, probe
+from hermes_lab.sandbox import probe
 from hermes_lab.skills.library import Library
-from hermes_lab.suites import servers_of
 from hermes_lab.tasks import load_suite
 from hermes_lab.types import Episode, Task
-from hermes_lab.verification import open_judge
-from hermes_lab.web import open_web
 
 Executor = Callable[[RunConfig, Sequence[RolloutContext], Sequence[str], Say], AbstractAsyncContextManager[RunEpisode]]
 """Opens an executor of rollouts."""
@@ -86,6 +82,7 @@ async def open_rollouts(
     """
     suite = load_suite(config.suite, config.sandbox)
     knowledge = TaskKnowledge(config, suite, library)
+    check_env_judge(config, suite)
     await probe(config.sandbox)
     if doubt := reward_warnings(config.reward):
         say(doubt)
@@ -94,25 +91,7 @@ async def open_rollouts(
     )
     async with (
         opened as model,
-        open_auxiliary(config, say=say) as auxiliary,
-        open_judge(config, say=say) as judge,
-        open_sandboxes(config.sandbox) as sandbox,
-        open_servers(servers_of(config.mcp, suite), sandbox) as servers,
+        open_contexts(config, suite, [model], say=say, warn=say, program=find_installed(config.agent)) as (context,),
+        executor(config, [context], [config.model.adapter], say) as run,
     ):
-        for warning in servers.warnings():
-            say(warning)
-        web = open_web(config.web)
-        context = RolloutContext(
-            config,
-            tools_digest(config_digest(config), servers.served),
-            suite,
-            model,
-            sandbox,
-            web,
-            auxiliary,
-            judge,
-            program=find_installed(config.agent),
-            servers=servers if servers.config.servers else None,
-        )
-        async with executor(config, [context], [config.model.adapter], say) as run:
-            yield Rollouts(context, knowledge, run)
+        yield Rollouts(context, knowledge, run)

@@ -1,4 +1,4 @@
-"""How much there is to learn from groups: one teaches something only if it is trained on, and its rewards differ."""
+"""Training signal of groups: a group contributes a gradient only if it is used and its rewards differ."""
 
 import math
 from collections import Counter
@@ -10,6 +10,7 @@ import msgspec
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.envs.group_checks import normalized_advantages
 from hermes_lab.envs.refusals import EQUAL, INCOMPLETE
+from hermes_lab.text.counted import counted
 from hermes_lab.types import Episode, ScoredGroup
 
 NO_RULE, UNTOLD = "no rule", "a hidden rule"
@@ -99,16 +100,12 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def starves(self) -> bool:
-        """Whether surely less than half of the groups are usable."""
+        """Whether the upper 95 % bound of the usable share is below one half."""
         return self.groups > 0 and self.rate.interval.high < 0.5
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and texts, as in a plan."""
-        missing = (
-            f"; {self.incomplete} incomplete group{'s' if self.incomplete > 1 else ''} left out"
-            if self.incomplete
-            else ""
-        )
+        missing = f"; {counted(self.incomplete, 'incomplete group')} left out" if self.incomplete else ""
         total = self.within + self.between
         share = f", so {100 * self.within / total:.0f} % of it can be learned from" if total else ""
         return [

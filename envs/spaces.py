@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
 
+from hermes_lab.errors import ConfigError
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.types import ToolCall
 
@@ -37,8 +38,10 @@ def action_space(actions: Actions, tools: Sequence[str]) -> spaces.Space[Any]:
 
     `text`: a turn in the Hermes text format. `structured`: `tool`, a tool name or "" for an answer; `arguments`, a JSON
     object as text; `content`, the answer or the text before the call. Samples are answers and calls of `tools` without
-    arguments.
+    arguments. Raises `ConfigError` for any other value.
     """
+    if actions not in get_args(Actions):
+        raise ConfigError(f"actions: unknown {actions!r}; use {' or '.join(get_args(Actions))}")
     if actions == "text":
         return TurnSpace()
     tool, arguments = TurnSpace(samples=("", *tools)), TurnSpace(samples=("{}",))

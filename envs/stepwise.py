@@ -4,20 +4,15 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
 
-from hermes_lab.config.digest import config_digest
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.contexts import open_contexts
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.mcp.servers import open_servers
-from hermes_lab.mcp.snapshot import tools_digest
+from hermes_lab.models.weights import silent
 from hermes_lab.protocols import Suite
-from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
-from hermes_lab.sandbox import open_sandbox
-from hermes_lab.suites import servers_of
+from hermes_lab.rollout import RolloutSpec, run_episode
 from hermes_lab.types import Episode, Generation, Message, ModelIdentity, Task
-from hermes_lab.web import open_web
 
 T = TypeVar("T")
 Turn = tuple[Message, ...]
@@ -68,12 +63,8 @@ class SteppedRollout:
         self._task = asyncio.create_task(self._run(config, suite, task, knowledge))
 
     async def _run(self, config: RunConfig, suite: Suite, task: Task, knowledge: Knowledge) -> Episode:
-        sandbox = partial(open_sandbox, config.sandbox)
-        async with open_servers(servers_of(config.mcp, suite), sandbox) as servers:
-            digest = tools_digest(config_digest(config), servers.served)
-            web, served = open_web(config.web), servers if servers.config.servers else None
-            context = RolloutContext(config, digest, suite, self._model, sandbox, web, servers=served)
-            spec = RolloutSpec(task, lane="env", round=0, sample=0, experience=0, place=0, review="never")
+        spec = RolloutSpec(task, lane="env", round=0, sample=0, experience=0, place=0, review="never")
+        async with open_contexts(config, suite, [self._model], say=silent, warn=silent) as (context,):
             return await run_episode(context, spec, knowledge)
 
     @classmethod

@@ -21,7 +21,19 @@ class HermesLabError(Exception):
 
 
 class ConfigError(HermesLabError):
-    """Invalid user input. The message is one line: what is wrong, where, and how to fix it."""
+    """Invalid user input. The text is one line: what is wrong, where, and how to fix it.
+
+    `field` is the configuration field at fault, which then stands before `message`; "" if the message names it, or
+    there is none.
+    """
+
+    def __init__(self, message: str = "", field: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
 
 
 class InfraError(HermesLabError):

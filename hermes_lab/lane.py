@@ -14,6 +14,10 @@ MAIN = "main"
 """The only lane of a plain run."""
 WHOLE = "all"
 """The arm with the whole library."""
+LEARNING_ARMS = ("on", "placebo")
+"""The arms whose library grows: their skills come from reviews."""
+SKILL_ARMS = (*LEARNING_ARMS, "frozen", "oracle")
+"""The arms with skills."""
 _WITHOUT = "without-"
 
 
@@ -38,6 +42,14 @@ def lane_key(name: str) -> LaneKey | None:
     if not (found := _NAME.fullmatch(name)):
         return None
     return LaneKey(found["arm"], int(found["replicate"]), int(found["world"]), int(found["weights"] or 0))
+
+
+def arm_and_weights(name: str) -> str:
+    """A lane's arm, with the index of its weights if the name has one: `on-a1` of `on-r3-w0-a1`. The name itself for a
+    lane outside an experiment."""
+    if not (found := _NAME.fullmatch(name)):
+        return name
+    return f"{found['arm']}-a{found['weights']}" if found["weights"] else found["arm"]
 
 
 def without(skill: str) -> str:

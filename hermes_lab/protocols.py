@@ -1,4 +1,4 @@
-"""The interfaces between components. Each has two real implementations, or one and a shipped test double."""
+"""The interfaces between components."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class ModelClient(Protocol):
 class Delta(NamedTuple):
     """The next piece of a streamed reply.
 
-    `text` is part of the answer, `reasoning` of the reasoning. After a `restart`, which has no text, everything told of
-    this reply before is void, and the reply is told from its beginning.
+    `text` is part of the answer, `reasoning` of the reasoning. On `restart` (no text), discard what was received; the
+    reply is sent again from the start.
     """
 
     kind: Literal["text", "reasoning", "restart"]
@@ -47,16 +47,16 @@ OnText = Callable[[Delta], None]
 
 @runtime_checkable
 class StreamingModel(ModelClient, Protocol):
-    """A model that can tell its replies while they are generated."""
+    """A model that can stream its replies."""
 
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], on_text: OnText
     ) -> Generation:
         """As `generate`, and calls `on_text` with what can be shown of the reply; tool calls are not.
 
-        A reply that does not come as a stream is told whole. When it returns, the texts since the last restart are the
-        answer, without whitespace at its ends. Calls written in the text are left out as far as their tags show them.
-        If it raises, everything told is void.
+        A non-streamed reply is sent as one piece. When it returns, the texts since the last restart are the answer,
+        without whitespace at its ends. Calls written in the text are left out as far as their tags show them. If it
+        raises, discard all pieces.
         """
         ...
 
@@ -162,17 +162,17 @@ class Sandbox(Workspace, Protocol):
         ...
 
     @property
-    def seen_workspace(self) -> str:
+    def workspace_path(self) -> str:
         """The workspace's path as seen by commands."""
         ...
 
     @property
-    def seen_skills(self) -> str:
+    def skills_path(self) -> str:
         """The path of provided files as seen by commands: `/app/skills` if the sandbox isolates."""
         ...
 
     async def provide(self, path: str, data: bytes) -> None:
-        """Writes a file below `seen_skills`, as `write` does. Commands can read and run it, but not change it."""
+        """Writes a file below `skills_path`, as `write` does. Commands can read and run it, but not change it."""
         ...
 
     async def pack(self, limit: int) -> bytes:
@@ -195,7 +195,7 @@ class Sandbox(Workspace, Protocol):
     async def listen(self, port: int) -> socket.socket:
         """A listening TCP socket for programs inside, who reach it at 127.0.0.1:`port`; it is served outside.
 
-        Without a network of its own, as with backend `local`, the sandbox picks a free port: see `getsockname`. Raises
+        Without a separate network, as with backend `local`, the sandbox picks a free port: see `getsockname`. Raises
         `SandboxError`.
         """
         ...
@@ -206,11 +206,11 @@ class Sandbox(Workspace, Protocol):
         ...
 
     @property
-    def seen_home(self) -> str:
+    def home_path(self) -> str:
         """The home's path as seen by programs."""
         ...
 
-    def sibling(self) -> Sandbox:
+    def fork(self) -> Sandbox:
         """A second sandbox over the same workspace, with its own directory, variables and processes.
 
         It starts when entered. Leaving it keeps the workspace; leaving this sandbox ends it too.

@@ -4,7 +4,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -61,6 +61,7 @@ class RolloutContext:
     model: ModelClient
     open_sandbox: Callable[..., Sandbox]
     """Opens a sandbox; called with `Extras` if a program or tool needs them, and with the `root` of a task with one."""
+    _: KW_ONLY
     web: WebProvider | None = None
     """The web for tasks without pages of their own."""
     auxiliary: ModelClient | None = None
@@ -89,7 +90,7 @@ class RolloutContext:
         """What starts the agents."""
         if self.program:
             # Imported here, so that the own loop does not load a web server.
-            from hermes_lab.harness.foreign import ProgramHarness
+            from hermes_lab.harness.program_harness import ProgramHarness
 
             return ProgramHarness(self.config, self.program, self.states)
         return OwnHarness(self.config, self.web, self.auxiliary, self.servers, self.reviewer)
@@ -267,7 +268,7 @@ async def _submissions(
         while session and stop in ("answered", "empty"):
             if (turn := await session.next_user_turn(worker.trajectory(stop).final_response)) is None:
                 break
-            worker.bring(turn.tools)
+            worker.add_tools(turn.tools)
             stop = await worker.submit(turn.message)
         trajectory = worker.trajectory(stop)
         submission = Submission(trajectory.final_response, len(judged.verdicts) + 1)

@@ -1,6 +1,5 @@
 """The kinds of configuration file, and what is wrong with one."""
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -72,7 +71,7 @@ def is_home_file(source: str) -> bool:
 
 def kind_of(sources: Sequence[str]) -> Kind:
     """The kind of the merged sources, by their fields. Raises `ConfigError` for a file that cannot be read."""
-    from hermes_lab.training.attempts import Given
+    from hermes_lab.training.lock_enforcement import Given
 
     if any(map(is_home_file, sources)):
         return kinds()["home"]
@@ -125,7 +124,7 @@ def missing_in(kind: Kind, sources: Sequence[str]) -> list[str]:
 
 def _attempts(kind: Kind, sources: Sequence[str]) -> Iterator[Problem]:
     """Locked fields that a training's configuration sets."""
-    from hermes_lab.training.attempts import locked_fields, refusal
+    from hermes_lab.training.lock_enforcement import locked_fields, refusal
 
     merged = Merged(kind.schema, None)
     for source in sources:
@@ -174,8 +173,7 @@ def _unknown_names(merged: Merged, found: Collection[Problem]) -> list[Problem]:
         try:
             check_tools(AgentConfig(**merged.values.get("agent", {})))
         except ConfigError as error:
-            field = found_in[0] if (found_in := re.match(r"agent\.\w+", str(error))) else "agent.toolsets"
-            problems.append((field, str(error).removeprefix(f"{field}: ")))
+            problems.append((error.field, error.message))
     return [_located(field, message, merged) for field, message in problems]
 
 
@@ -199,9 +197,9 @@ def _of_study(sources: Sequence[str]) -> list[Problem]:
 
 def _of_training(kind: Kind, sources: Sequence[str]) -> list[Problem]:
     """What is wrong with a training's lock, and with the runs of GRPO."""
-    from hermes_lab.training.attempts import locked_evaluation_config, locked_run_config
     from hermes_lab.training.grpo_config import GrpoConfig, grpo_lock
     from hermes_lab.training.lock import load_lock
+    from hermes_lab.training.lock_enforcement import locked_evaluation_config, locked_run_config
 
     values = Merged(kind.schema, None)
     for source in sources:

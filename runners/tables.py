@@ -4,6 +4,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from hermes_lab.text.counted import counted as counted
 from hermes_lab.text.printable import printable
 
 
@@ -16,11 +17,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         return lines
     most = shutil.get_terminal_size().columns
     return [line if len(line) <= most else f"{line[: most - 3]}..." for line in lines]
-
-
-def counted(count: int, what: str) -> str:
-    """`1 skill`, `2 skills`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def solved(successes: int, trials: int) -> str:

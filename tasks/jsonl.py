@@ -80,7 +80,7 @@ class JsonlSuite:
         if split != SPLIT:
             raise ConfigError(f"suite.split: a JSONL suite only has {SPLIT!r}, not {split!r}; leave the field out")
         if count > len(self._tasks):
-            raise ConfigError(f"suite.count: {count} tasks requested, but {self.path} has {len(self._tasks)}")
+            raise ConfigError(f"{count} tasks requested, but {self.path} has {len(self._tasks)}", "suite.count")
         tasks = Draws("jsonl", seed).shuffled(self._tasks) if seed else self._tasks
         return tasks[: count or None]
 

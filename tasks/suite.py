@@ -41,7 +41,7 @@ class WorldSuite:
         if split not in self.splits:
             raise ConfigError(f"suite.split: {self.name} has no split {split!r}; there are: {', '.join(self.splits)}")
         if count < 1:
-            raise ConfigError(f"suite.count: {self.name} has unlimited tasks; give a number of at least 1")
+            raise ConfigError(f"{self.name} has unlimited tasks; give a number of at least 1", "suite.count")
         return [self._task(split, world, seed, number) for number in range(count)]
 
     def sites(self, *, split: str, world: int, number: int = 0) -> tuple[Site, ...]:

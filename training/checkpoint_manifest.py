@@ -14,7 +14,7 @@ from typing import Any
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_json
-from hermes_lab.training.attempts import refusal
+from hermes_lab.training.lock_enforcement import refusal
 from hermes_lab.training.processes import from_first
 
 SEAL = "seal.json"

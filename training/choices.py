@@ -15,10 +15,10 @@ from hermes_lab.manifest import read_manifest
 from hermes_lab.models.adapters import packaged_folder
 from hermes_lab.models.cards import Method
 from hermes_lab.training.adapters import find_adapter
-from hermes_lab.training.attempts import locked_fields, locked_run_config, refusal
 from hermes_lab.training.config import Training
 from hermes_lab.training.grpo_config import GrpoConfig, grpo_lock
 from hermes_lab.training.lock import HOW_TO_CHANGE, RUN_FIELDS, LockedConfig, load_lock, lock_digest
+from hermes_lab.training.lock_enforcement import locked_fields, locked_run_config, refusal
 from hermes_lab.training.proposals import SCHEMAS
 
 TEMPLATES = Path("configs/train")

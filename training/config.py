@@ -10,7 +10,7 @@ from hermes_lab.config.paths import InputPath, NameOrPath, OutputPath
 from hermes_lab.config.section import Section
 from hermes_lab.config.sources import load_section, read_values
 from hermes_lab.errors import ConfigError
-from hermes_lab.training.attempts import Given, locked_fields, refusal
+from hermes_lab.training.lock_enforcement import Given, locked_fields, refusal
 
 ADAPTERS = "runs/adapters"
 

@@ -65,7 +65,7 @@ def quantization(locked: LockedConfig) -> dict[str, Any]:
 
 
 def release_memory() -> None:
-    """Gives the GPU's memory that is no longer used back to other programs; nothing on a CPU."""
+    """Releases unused GPU memory to other programs; no effect on a CPU."""
     import torch
 
     if torch.cuda.is_available():

@@ -107,7 +107,7 @@ def score(folder: Path, run: Path) -> list[Evaluation]:
 
 
 def place_of(episode: Episode) -> Place:
-    """Where an episode stands in its run, for rates over dependent episodes."""
+    """The place of an episode in its run, for rates over dependent episodes."""
     world = episode.task.world
     return Place(world, (world, episode.lane), (world, episode.suite, episode.task_id))
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from hermes_lab.envs.groups import one_sequence_each
-from hermes_lab.training.starved import EQUAL
+from hermes_lab.training.early_stop import EQUAL
 from hermes_lab.types import ScoredGroup
 
 

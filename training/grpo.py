@@ -9,19 +9,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from hermes_lab.envs.advice import Measured, add, measure
 from hermes_lab.envs.groups import write_groups
 from hermes_lab.envs.learning.worth import MeanValue
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import adapter_digest
+from hermes_lab.models.weights import Say
 from hermes_lab.records import read_episodes, write_json
 from hermes_lab.training.adapters import is_finished, new_version, write_card
 from hermes_lab.training.collected import Collected, collected, held_out_lanes
 from hermes_lab.training.curriculum import FamilyRound, describe_rates, draw_groups, family_round
+from hermes_lab.training.early_stop import EQUAL, Start, advice, partly, reason, review_advice, starved
 from hermes_lab.training.group_filter import FilteredGroups, Rules, filter_groups, with_missing
 from hermes_lab.training.grpo_card import check_card_of_round, grpo_card
 from hermes_lab.training.grpo_config import (
@@ -36,22 +39,9 @@ from hermes_lab.training.grpo_run import GrpoRun, OpenSampler, Sampler, prepare
 from hermes_lab.training.grpo_steps import RoundBatch, take_steps
 from hermes_lab.training.heldout import evaluate, heldout_summary
 from hermes_lab.training.lock import load_lock
-from hermes_lab.training.lora import Say, require_libraries
-from hermes_lab.training.review_rounds import review_sentence
+from hermes_lab.training.lora import require_libraries
 from hermes_lab.training.rounds import FinishedRound, Policy, RoundTraining
 from hermes_lab.training.select import is_held_out, refusals
-from hermes_lab.training.starved import (
-    EQUAL,
-    Measured,
-    Start,
-    add,
-    advice,
-    measure,
-    partly,
-    reason,
-    review_advice,
-    starved,
-)
 from hermes_lab.types import Episode, ScoredGroup
 
 
@@ -113,28 +103,56 @@ def _advice(
     return review_advice(reviews, refused, start) if reviews else advice(measured, refused, start)
 
 
+class _Selection(NamedTuple):
+    """The groups of a round: all that were collected, and those to train on. `untrained` is the round without steps."""
+
+    found: Collected
+    gated: FilteredGroups
+    measured: Measured
+    untrained: FinishedRound
+
+
 def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
+    """Collects rollouts, trains on the usable groups, and records the round."""
     began, done = time.monotonic(), grpo_run.rounds.done()
-    number = len(done) + 1
-    policy, steps = grpo_run.policy(done), done[-1].steps if done else 0
-    folder = grpo_run.rounds.folder(number)
-    title = f"round {number}/{grpo_run.wanted}"
-    by_family = _collect(grpo_run, done, policy, sampler, say)
+    title = f"round {len(done) + 1}/{grpo_run.wanted}"
+    by_family = _collect(grpo_run, done, grpo_run.policy(done), sampler, say)
+    selection = _select(grpo_run, done, by_family)
+    if len(done) > 1 and done[-2].version not in (selection.untrained.policy, grpo_run.start):
+        sampler.retire(Path(done[-2].version.folder))
+    finished = selection.untrained
+    _report(grpo_run, selection, title, say)
+    if finished.used:
+        if not done:
+            evaluate(grpo_run, sampler, say)  # only now, so that a hopeless training ends sooner
+        sampler.rest()
+        version = _train(grpo_run, finished, selection.gated, grpo_run.rounds.folder(finished.round), say)
+        finished = replace(finished, version=version, steps=finished.steps + grpo_run.grpo.steps_per_round)
+        _warn_of_few(grpo_run, selection, title, say)
+    else:
+        say(f"{title}: no usable group; the adapter is unchanged")
+    finished = replace(finished, seconds=round(time.monotonic() - began, 1))
+    grpo_run.rounds.finish(finished)
+    grpo_run.rounds.write_metrics()
+    left = finished.seconds * (grpo_run.wanted - finished.round)
+    say(f"{title}: done in {finished.seconds:.0f} s{'' if _ended(grpo_run) else f', about {left:.0f} s left'}")
+
+
+def _select(grpo_run: GrpoRun, done: list[FinishedRound], by_family: Mapping[str, list[Episode]]) -> _Selection:
+    """Filters the groups of the collected episodes, and writes those to train on."""
+    number, policy = len(done) + 1, grpo_run.policy(done)
     episodes = [episode for found in by_family.values() for episode in found]
     found = _found(grpo_run, number, episodes)
-    groups = found.groups
-    if len(done) > 1 and done[-2].version not in (policy, grpo_run.start):
-        sampler.retire(Path(done[-2].version.folder))
-    gated = filter_groups(groups, _rules(grpo_run, done, episodes))
+    gated = filter_groups(found.groups, _rules(grpo_run, done, episodes))
     gated = gated._replace(refused=with_missing(gated.refused, found.refused))
-    write_groups(gated.groups, folder / "groups.jsonl")
-    reward, length = _means(groups)
-    measured = measure(episodes, groups)
-    finished = FinishedRound(
+    write_groups(gated.groups, grpo_run.rounds.folder(number) / "groups.jsonl")
+    reward, length = _means(found.groups)
+    measured = measure(episodes, found.groups)
+    untrained = FinishedRound(
         round=number,
         policy=policy,
         version=policy,
-        steps=steps,
+        steps=done[-1].steps if done else 0,
         used=len(gated.groups),
         refused=gated.refused,
         left_out=gated.left_out,
@@ -145,31 +163,35 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
         reviews=found.reviews,
         families=_success(grpo_run, by_family, _drawn(grpo_run, done)) if grpo_run.config.families else {},
     )
+    return _Selection(found, gated, measured, untrained)
+
+
+def _report(grpo_run: GrpoRun, selection: _Selection, title: str, say: Say) -> None:
+    """Reports the rewards of the round, and how many of its groups are usable."""
+    found, gated, measured, untrained = selection
     left_out = f"; {gated.left_out} sequences before a rewritten prompt excluded" if gated.left_out else ""
     why = measured.equal() if EQUAL in gated.refused and not found.reviews else ""
     say(
-        f"{title}: mean reward {reward:.3f}, {measured.solved} of {measured.rollouts} rollouts solved; "
+        f"{title}: mean reward {untrained.reward:.3f}, {measured.solved} of {measured.rollouts} rollouts solved; "
         f"{len(gated.groups)} of {_wanted(grpo_run, found)} groups usable{refusals(gated.refused)}{why}{left_out}"
     )
     if found.reviews:
-        say(f"{title}: {review_sentence(found.reviews, gated.groups)}")
-    if gated.groups:
-        if not done:
-            evaluate(grpo_run, sampler, say)  # only now, so that a hopeless training ends sooner
-        sampler.rest()
-        version = _train(grpo_run, finished, gated, folder, say)
-        finished = replace(finished, version=version, steps=steps + grpo_run.grpo.steps_per_round)
-        own = [found.reviews] if found.reviews else []
-        tips = partial(_advice, own, measured, gated.refused, grpo_run)
-        if warning := partly(len(gated.groups), _wanted(grpo_run, found), tips):
-            say(f"{title}: warning: {warning}")
-    else:
-        say(f"{title}: no usable group; the adapter is unchanged")
-    finished = replace(finished, seconds=round(time.monotonic() - began, 1))
-    grpo_run.rounds.finish(finished)
-    grpo_run.rounds.write_metrics()
-    left = finished.seconds * (grpo_run.wanted - number)
-    say(f"{title}: done in {finished.seconds:.0f} s{'' if _ended(grpo_run) else f', about {left:.0f} s left'}")
+        say(f"{title}: {_review_sentence(found.reviews, gated.groups)}")
+
+
+def _warn_of_few(grpo_run: GrpoRun, selection: _Selection, title: str, say: Say) -> None:
+    """Warns, with advice, if fewer than half of the wanted groups are usable."""
+    found, gated = selection.found, selection.gated
+    own = [found.reviews] if found.reviews else []
+    tips = partial(_advice, own, selection.measured, gated.refused, grpo_run)
+    if warning := partly(len(gated.groups), _wanted(grpo_run, found), tips):
+        say(f"{title}: warning: {warning}")
+
+
+def _review_sentence(reviews: MeanValue, used: Sequence[ScoredGroup]) -> str:
+    """The value of a round's reviews, and which groups are trained on."""
+    kinds = Counter(group.kind for group in used)
+    return f"{reviews.sentence()}; trained on {kinds['review']} groups of reviews and {kinds['solve']} of follow-ups"
 
 
 def _measured(grpo_run: GrpoRun, number: int) -> Measured:

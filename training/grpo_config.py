@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
 from hermes_lab.config.paths import OutputPath, Source
-from hermes_lab.config.schema import RunConfig
+from hermes_lab.config.schema import Arm, RunConfig
 from hermes_lab.envs.learning.config import Objective, ReviewWorth, check_learning
 from hermes_lab.envs.learning.lanes import Draw
 from hermes_lab.errors import ConfigError
-from hermes_lab.training.attempts import locked_evaluation_config, locked_run_config
+from hermes_lab.lane import LEARNING_ARMS
 from hermes_lab.training.config import Training, load_training
 from hermes_lab.training.lock import HOW_TO_CHANGE, CurriculumLock, GrpoLock, LockedConfig
+from hermes_lab.training.lock_enforcement import locked_evaluation_config, locked_run_config
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-_NO_LEARNING = ("off", "frozen", "oracle")
 
 
 class GrpoConfig(Training):
@@ -197,8 +197,9 @@ def _check(field: str, run: RunConfig, *, learns: bool = False) -> None:
             f"{field}: env.knowledge `{run.env.knowledge}` and learning.arms both decide which skills a rollout has; "
             "add learning.arms=[off], or env.knowledge=none"
         )
-    if learning := [arm for arm in run.learning.arms if arm not in _NO_LEARNING]:
-        raise ConfigError(f"{field}: learning.arms {learning[0]!r} changes its library; give {', '.join(_NO_LEARNING)}")
+    if learning := [arm for arm in run.learning.arms if arm in LEARNING_ARMS]:
+        fixed = ", ".join(arm for arm in get_args(Arm) if arm not in LEARNING_ARMS)
+        raise ConfigError(f"{field}: learning.arms {learning[0]!r} changes its library; give {fixed}")
 
 
 def _served(run: RunConfig, locked: LockedConfig, adapter: str) -> RunConfig:

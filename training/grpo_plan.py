@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.envs.advice import listed
+from hermes_lab.envs.advice import listed, measure
 from hermes_lab.envs.groups import one_sequence_each
 from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.envs.signal import Rated, rate_group, rate_missing, signal_of
@@ -13,10 +13,12 @@ from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes
 from hermes_lab.tasks.registry import load_suite, wrap_suite_errors
+from hermes_lab.text.counted import counted
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.batch_tasks import batch_tasks
 from hermes_lab.training.collected import Collected, collected
 from hermes_lab.training.curriculum import draw_groups
+from hermes_lab.training.early_stop import Start, advice, reason, review_advice
 from hermes_lab.training.evaluations import read_evaluations
 from hermes_lab.training.group_filter import Rules, filter_groups, refusal, with_missing
 from hermes_lab.training.grpo_config import (
@@ -35,7 +37,6 @@ from hermes_lab.training.lora import require_libraries
 from hermes_lab.training.plan import Plan, Row, plan_grpo_steps
 from hermes_lab.training.review_plan import most_groups, review_rows
 from hermes_lab.training.rounds import Rounds
-from hermes_lab.training.starved import Start, advice, measure, reason, review_advice
 from hermes_lab.types import Episode
 
 _RATES = (0.01, 0.05, 0.2, 0.5, 0.8, 0.95)
@@ -66,7 +67,7 @@ def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[
         (
             "rounds",
             f"{rounds}, each {grpo.groups_per_round} groups of {grpo.group_size} rollouts at temperature "
-            f"{grpo.temperature:g}, then {grpo.steps_per_round} step{'' if grpo.steps_per_round == 1 else 's'} on the "
+            f"{grpo.temperature:g}, then {counted(grpo.steps_per_round, 'step')} on the "
             f"usable groups: {rounds * size:,} rollouts, {locked.total_steps} steps",
         ),
         *_task_rows(config, locked, rounds, first),
@@ -183,22 +184,19 @@ def _knowledge(batch: Batch) -> str:
     run = batch.config
     suite = load_suite(run.suite, run.sandbox)
     tasks = [task for _, _, tasks in batch_tasks(batch, suite) for task in tasks]
+    whole = counted(len(tasks), "task")
     if run.env.knowledge != "none":
         chosen = TaskKnowledge(run, suite)
         counts = Counter(chosen.of(task).label for task in tasks)
-        return f"of {_tasks(len(tasks))}: " + "; ".join(f"{count} {label}" for label, count in sorted(counts.items()))
+        return f"of {whole}: " + "; ".join(f"{count} {label}" for label, count in sorted(counts.items()))
     ruled = sum(bool(task.triggers) for task in tasks)
     if not ruled or run.learning.arms != ("off",):
         return ""
     has = "has" if ruled == 1 else "have"
     return (
-        f"{ruled} of {_tasks(len(tasks))} {has} a hidden rule that nothing states before the first submission, so few "
+        f"{ruled} of {whole} {has} a hidden rule that nothing states before the first submission, so few "
         "of their rollouts solve them: set env.knowledge=mixed in rollouts"
     )
-
-
-def _tasks(number: int) -> str:
-    return f"{number} task{'' if number == 1 else 's'}"
 
 
 def _task_rows(config: GrpoConfig, locked: LockedConfig, rounds: int, first: Sequence[Batch]) -> list[Row]:

@@ -9,6 +9,7 @@ from hermes_lab.config.digest import config_digest
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import values_digest
+from hermes_lab.models.weights import Say
 from hermes_lab.records import read_episodes
 from hermes_lab.training.curriculum import check_history
 from hermes_lab.training.grpo_config import (
@@ -22,7 +23,7 @@ from hermes_lab.training.grpo_config import (
 )
 from hermes_lab.training.lock import GrpoLock, LockedConfig, lock_digest
 from hermes_lab.training.locked_files import check_locked_files
-from hermes_lab.training.lora import Say, find_parent
+from hermes_lab.training.lora import find_parent
 from hermes_lab.training.rounds import FinishedRound, Policy, Rounds, RoundTraining
 from hermes_lab.training.select import task_digest
 

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from hermes_lab.envs.trl import rollout_columns
 from hermes_lab.errors import ConfigError
-from hermes_lab.training.attempts import refusal
+from hermes_lab.models.weights import Say
 from hermes_lab.training.device import is_quantized, release_memory
 from hermes_lab.training.layout import layout_of, micro_batch
 from hermes_lab.training.lock import GrpoLock, LockedConfig
+from hermes_lab.training.lock_enforcement import refusal
 from hermes_lab.training.logprobs import score
-from hermes_lab.training.lora import Say, arguments, load_tokenizer, lora_model, progress, save_adapter, train
+from hermes_lab.training.lora import arguments, load_tokenizer, lora_model, progress, save_adapter, train
 from hermes_lab.training.rounds import Policy, RoundTraining
 from hermes_lab.types import ScoredGroup
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.analysis.stats.rates import Place, rate_over
 from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.models.weights import Say
 from hermes_lab.records import read_episodes
 from hermes_lab.training.evaluations import place_of, score
 from hermes_lab.training.grpo_config import heldout_batch
 from hermes_lab.training.grpo_run import GrpoRun, Sampler
-from hermes_lab.training.lora import Say
 from hermes_lab.training.rounds import Check
 from hermes_lab.types import Episode
 

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import Card, Method
+from hermes_lab.models.weights import Say
 from hermes_lab.training.adapters import write_card
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.lock import LockedConfig, lock_digest
 from hermes_lab.training.locked_files import check_locked_files
-from hermes_lab.training.lora import Say, find_parent, library_versions, lora_model, save_adapter, train
+from hermes_lab.training.lora import find_parent, library_versions, lora_model, save_adapter, train
 from hermes_lab.training.processes import from_first
 from hermes_lab.training.tokens import IGNORED, Row
 from hermes_lab.training.training_run import TrainingRun, unfinished

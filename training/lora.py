@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,13 @@ from hermes_lab.models.cards import read_card
 from hermes_lab.models.lora_files import check_lora
 from hermes_lab.training import processes
 from hermes_lab.training.adapters import find_adapter
-from hermes_lab.training.attempts import refuse_environment
 from hermes_lab.training.checkpoint_manifest import manifest_callback
 from hermes_lab.training.config import Training
 from hermes_lab.training.device import check_device, is_quantized, peak_memory, quantization, training_dtype
 from hermes_lab.training.environment import refuse_numbers, remove_variables
 from hermes_lab.training.lock import LockedConfig, lock_metadata
+from hermes_lab.training.lock_enforcement import refuse_environment
 from hermes_lab.training.training_run import TrainingRun
-
-Say = Callable[[str], None]
-"""Prints a line of progress."""
 
 _SILENCE = 30.0
 """Maximum seconds between progress lines."""
@@ -97,7 +94,7 @@ def find_parent(config: Training, locked: LockedConfig) -> Path | None:
     return folder
 
 
-def load_tokenizer(locked: LockedConfig, say: Say) -> Any:
+def load_tokenizer(locked: LockedConfig, say: weights.Say) -> Any:
     """The tokenizer with its chat template."""
     from transformers import AutoTokenizer
 
@@ -242,7 +239,7 @@ def _check_one_device(trainer: Any) -> None:
         )
 
 
-def progress(training_run: TrainingRun, names: Mapping[str, str], say: Say) -> Any:
+def progress(training_run: TrainingRun, names: Mapping[str, str], say: weights.Say) -> Any:
     """A callback that writes every step to the metrics, and reports every twentieth of the steps, or every 30 s.
 
     `names` maps the trainer's metric names to those in `metrics.jsonl`.

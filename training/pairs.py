@@ -9,7 +9,7 @@ import msgspec
 
 from hermes_lab.chat.sharing import withheld
 from hermes_lab.models.wires.chat import wire
-from hermes_lab.training.sound import is_whole, spoilt, unfinished
+from hermes_lab.training.completeness import is_whole, spoilt, unfinished
 from hermes_lab.types import Episode, Trajectory
 
 _encoder = msgspec.json.Encoder(order="deterministic")

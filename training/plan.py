@@ -55,7 +55,7 @@ class Plan(NamedTuple):
 
     @property
     def refusal(self) -> str:
-        """Why the training cannot run, or "". An upper bound above the memory is no reason."""
+        """Why the training cannot run, or "". An upper bound above the memory does not prevent it."""
         return "" if self.alone else self._shortage("it needs")
 
     def rows(self) -> list[Row]:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.models.weights import Say
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.job import Data, TrainingJob, check_start
 from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig, PreferenceLock, load_lock
-from hermes_lab.training.lora import Say, arguments, load_tokenizer, progress, require_libraries
+from hermes_lab.training.lora import arguments, load_tokenizer, progress, require_libraries
 from hermes_lab.training.plan import Plan, data_rows, make_plan
 from hermes_lab.training.preference_data import PairOfRows, SelectedPairs, select_pairs, tokenize_pairs
 from hermes_lab.training.select import refusals

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hermes_lab.records import read_episodes
+from hermes_lab.training.completeness import unsound_turns
 from hermes_lab.training.config import Gate
 from hermes_lab.training.pairs import Pair, find_pairs, join_pairs
 from hermes_lab.training.select import TrainingConversation, held_out_tasks, task_digest
-from hermes_lab.training.sound import unsound_turns
 from hermes_lab.training.tokens import RefusedError, Row, rows_of
 from hermes_lab.types import Episode, Trajectory
 from hermes_lab.types.episode import CHAT

@@ -6,6 +6,7 @@ from hermes_lab.envs.learning.lanes import draw_lanes
 from hermes_lab.envs.learning.variance import followups_needed, value_variance
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.tasks.registry import load_suite, wrap_suite_errors
+from hermes_lab.text.counted import counted
 from hermes_lab.training.grpo_config import Batch, GrpoConfig, reviews_lock
 from hermes_lab.training.lock import GrpoLock, LockedConfig
 from hermes_lab.training.plan import Row
@@ -31,11 +32,11 @@ def review_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock, batch:
     return [
         (
             "rounds",
-            f"{rounds}, each {_count(batch.tasks, 'learning episode')}: {tasks} with "
-            f"{_count(grpo.group_size, 'review')} at temperature {grpo.temperature:g}, so "
-            f"{_count(grpo.groups_per_round, 'group')} of reviews; then {_count(grpo.steps_per_round, 'step')} on the "
-            f"usable groups{' and on those of follow-ups' if config.objective == 'both' else ''}: "
-            f"{_count(locked.total_steps, 'step')}",
+            f"{rounds}, each {counted(batch.tasks, 'learning episode')}: {tasks} with "
+            f"{counted(grpo.group_size, 'review')} at temperature {grpo.temperature:g}, so "
+            f"{counted(grpo.groups_per_round, 'group')} of reviews; then {counted(grpo.steps_per_round, 'step')} on "
+            f"the usable groups{' and on those of follow-ups' if config.objective == 'both' else ''}: "
+            f"{counted(locked.total_steps, 'step')}",
         ),
         (
             "follow-ups",
@@ -49,11 +50,6 @@ def review_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock, batch:
             f"{followups_needed(_WITH, _WITHOUT)} follow-ups of one library show with power .8 (here {size})",
         ),
     ]
-
-
-def _count(number: int, thing: str) -> str:
-    """`1 step`, `2 steps`."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def most_groups(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> int:

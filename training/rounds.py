@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from hermes_lab.envs.advice import Measured
 from hermes_lab.envs.learning.worth import MeanValue
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import HeldOut
 from hermes_lab.records import write_atomic, write_json
 from hermes_lab.training.curriculum import FamilyRound, Round, write_history
-from hermes_lab.training.starved import Measured
 from hermes_lab.training.training_run import TrainingRun
 
 MADE_FROM = "made_from.json"

@@ -13,8 +13,8 @@ from hermes_lab.chat.sharing import withheld
 from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.records import read_episodes
+from hermes_lab.training.completeness import spoilt, unfinished, unsound_turns
 from hermes_lab.training.config import Gate
-from hermes_lab.training.sound import spoilt, unfinished, unsound_turns
 from hermes_lab.types import Episode, Message, TokenBranch, Trajectory
 from hermes_lab.types.trajectory import ToolFormat
 

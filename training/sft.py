@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.models.weights import Say
 from hermes_lab.training import processes
 from hermes_lab.training.batches import batch_order
 from hermes_lab.training.compress import compress_selection
@@ -13,7 +14,7 @@ from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.job import Data, TrainingJob, check_start
 from hermes_lab.training.layout import layout_of
 from hermes_lab.training.lock import LockedConfig, load_lock
-from hermes_lab.training.lora import Say, arguments, load_tokenizer, progress, require_libraries
+from hermes_lab.training.lora import arguments, load_tokenizer, progress, require_libraries
 from hermes_lab.training.loss import add_gradients, count_trained
 from hermes_lab.training.plan import Plan, data_rows, make_plan
 from hermes_lab.training.select import Selection, refusals, select_rows

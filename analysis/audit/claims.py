@@ -13,6 +13,7 @@ import numpy as np
 from hermes_lab.analysis.audit import published
 from hermes_lab.analysis.audit.published import CURVES, TABLE_DOMAIN, TABLE_PERCENT
 from hermes_lab.analysis.stats.intervals import Interval
+from hermes_lab.text.counted import counted
 
 Verdict = Literal["agrees", "contradicts", "impossible", "open"]
 """The claim against its own formula: equal within rounding, different, unreachable by any outcome, or not checkable."""
@@ -167,7 +168,7 @@ def _table() -> list[Claim]:
     rows = [
         _checked(
             f"{TABLE_DOMAIN}/success/{n}",
-            f"{TABLE_DOMAIN}: success after {n} task{'' if n == 1 else 's'}",
+            f"{TABLE_DOMAIN}: success after {counted(n, 'task')}",
             printed / 100,
             CURVES[TABLE_DOMAIN].success(n),
             "%",

@@ -32,7 +32,7 @@ from hermes_lab.analysis.comparison.slope import learning_slope
 from hermes_lab.analysis.comparison.tasks import coverage, refuse_other_tasks
 from hermes_lab.analysis.curves import Array
 from hermes_lab.analysis.data.load import load_episodes
-from hermes_lab.analysis.data.series import weights_name
+from hermes_lab.analysis.data.series import weights_names
 from hermes_lab.analysis.skill_effects.treatment import Config, not_measured, treatments_of
 from hermes_lab.analysis.stats.aggregate import Aggregate, aggregate_arm
 from hermes_lab.analysis.stats.multiple import holm
@@ -41,6 +41,7 @@ from hermes_lab.analysis.stats.power import Lanes
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import MAIN
 from hermes_lab.manifest import OWN_LOOP, config_differences, read_manifest
+from hermes_lab.text.counted import counted
 
 
 def compare_runs(before: Path, after: Path, arm: str = "") -> Comparison:
@@ -315,7 +316,7 @@ def _compare(pairs: pd.DataFrame, episodes: int, part: str) -> Iterator[MetricCo
 
 def _tasks(pairs: int, tasks: int) -> str:
     """What a comparison of plain runs is over. No library is shared, so only samples of a task depend on each other."""
-    whole = f"{tasks} task{'' if tasks == 1 else 's'}"
+    whole = counted(tasks, "task")
     return whole if pairs == tasks else f"{pairs} pairs of {whole}"
 
 
@@ -359,7 +360,7 @@ def _cells(before: pd.DataFrame, after: pd.DataFrame, place: list[str], names: t
     cells = []
     skills_arms: tuple[Literal["off", "on"], ...] = ("off", "on")
     first = pairs.iloc[0]
-    of_both = [weights_name(first[f"model_{which}"], first[f"adapter_{which}"]) for which in ("before", "after")]
+    of_both = weights_names((first[f"model_{which}"], first[f"adapter_{which}"]) for which in ("before", "after"))
     for which, weights, name in zip(("before", "after"), of_both, names, strict=True):
         run = name if of_both[0] == of_both[1] else ""
         for skills in skills_arms:

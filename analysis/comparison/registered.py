@@ -9,11 +9,11 @@ import msgspec
 import pandas as pd
 
 from hermes_lab.analysis.comparison.sequential import PROGRESS, Progress, progress_of
-from hermes_lab.analysis.data.series import plural
 from hermes_lab.analysis.stats.anytime import Look
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.registration import FILE, Primary, RegisteredPlan, missing_plan, read_plan
+from hermes_lab.text.counted import counted
 
 _SECONDS = len("2026-01-01T00:00:00")
 
@@ -168,7 +168,7 @@ def _outcome(primary: Primary) -> str:
 
 def counted_units(number: int, over: str) -> str:
     """`20 worlds`, `1 lane`."""
-    return plural(number, "world" if over == "worlds" else "lane")
+    return counted(number, "world" if over == "worlds" else "lane")
 
 
 def _minute(time: str) -> str:

@@ -15,6 +15,7 @@ from hermes_lab.analysis.stats.intervals import Interval, Rate
 from hermes_lab.analysis.stats.paired import LEVEL
 from hermes_lab.analysis.stats.power import Lanes
 from hermes_lab.analysis.stats.rates import MIN_UNITS, Over
+from hermes_lab.text.counted import counted
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,10 @@ class MetricComparison:
         if self.over == "worlds":
             return f"p and interval: clustered by world ({self.worlds} worlds)"
         if self.over == "tasks" and not self.limit:
-            return f"p and interval: over {self.tasks} task{'s' * (self.tasks > 1)}, samples of a task together"
+            return f"p and interval: over {counted(self.tasks, 'task')}, samples of a task together"
         if self.over == "tasks":
             few = "one lane" if self.lanes == 1 else f"{self.lanes} lanes"
-            tasks = f"{self.tasks} task{'s' * (self.tasks > 1)} of {few}"
+            tasks = f"{counted(self.tasks, 'task')} of {few}"
             these = "this lane" if self.lanes == 1 else "these lanes"
             return (
                 f"p and interval: over {tasks}; fewer than {MIN_UNITS} lanes: covers {these} only, "
@@ -131,7 +132,7 @@ def _first_of(tasks: tuple[str, ...]) -> str:
     if not tasks:
         return "no task"
     more = f", and {len(tasks) - _NAMED:,} more" if len(tasks) > _NAMED else ""
-    return f"{len(tasks):,} task{'s' * (len(tasks) > 1)}: {', '.join(tasks[:_NAMED])}{more}"
+    return f"{counted(len(tasks), 'task')}: {', '.join(tasks[:_NAMED])}{more}"
 
 
 _NAMED = 5

@@ -13,6 +13,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.records import read_attempts
 from hermes_lab.tasks_version import other_versions
+from hermes_lab.text.counted import counted
 
 TaskKey = tuple[str, str]
 """A suite and a task of it."""
@@ -55,7 +56,7 @@ def coverage(before: pd.DataFrame, after: pd.DataFrame, names: tuple[str, str]) 
     olds, news = (set(zip(side["suite"], side["task_id"], strict=True)) for side in (before, after))
     only = [(len(mine - other), name) for mine, other, name in ((olds, news, names[0]), (news, olds, names[1]))]
     if any(count for count, _ in only):
-        told = " and ".join(f"{_tasks(count)} only in {name}" for count, name in only if count)
+        told = " and ".join(f"{counted(count, 'task')} only in {name}" for count, name in only if count)
         yield f"{told}: left out"
     shared = olds & news
     samples = [max(_samples(side, shared), default=0) for side in (before, after)]
@@ -67,10 +68,6 @@ def _samples(side: pd.DataFrame, shared: set[TaskKey]) -> Iterator[int]:
     """For each episode of the shared tasks, its place among the samples of its task, from 1."""
     rows = zip(side["suite"], side["task_id"], side["sample"], strict=True)
     return (int(sample) + 1 for suite, task, sample in rows if (suite, task) in shared)
-
-
-def _tasks(count: int) -> str:
-    return f"{count:,} task{'' if count == 1 else 's'}"
 
 
 def _told(field: str, value: Any) -> Any:

@@ -14,7 +14,7 @@ from hermes_lab.analysis.comparison.registered import progress_in, registered
 from hermes_lab.analysis.comparison.result import Comparison, MetricComparison
 from hermes_lab.analysis.comparison.wording import p_text, points, shown, tested
 from hermes_lab.analysis.data.load import load_episodes
-from hermes_lab.analysis.data.series import weights_name
+from hermes_lab.analysis.data.series import weights_names
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.analysis.stats.power import ALPHA, CORRELATION, detectable
 from hermes_lab.analysis.stats.rates import MIN_UNITS
@@ -169,7 +169,7 @@ def _by_arms(run: Path, frame: pd.DataFrame, arms: list[str]) -> ComparisonResul
         return result_of(compare_arms(run, arms[0], arms[1]), "arms")
     if frame["weights"].nunique() > 1:
         first, last = (frame[frame["weights"] == which] for which in (frame["weights"].min(), frame["weights"].max()))
-        names = tuple(weights_name(side["model"].iloc[0], side["adapter"].iloc[0]) for side in (first, last))
+        names = weights_names((side["model"].iloc[0], side["adapter"].iloc[0]) for side in (first, last))
         comparison = compare_frames(first, last, WEIGHTS_PLACE, (names[0], names[1]), str(run))
         whole = (run / "run.json").is_file()
         plan = registered(run, names[0], names[1], progress_in(run, frame), weights=True) if whole else None

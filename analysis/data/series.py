@@ -1,12 +1,15 @@
 """Series (one arm under one set of weights, the unit of a curve) and their independent clusters."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 import pandas as pd
 
 from hermes_lab.lane import MAIN
+from hermes_lab.text.counted import counted
 
+ARM_LABELS: Mapping[str, str] = {"on": "skills on", "off": "skills off"}
+"""The display names of arms; others are shown as they are."""
 MIN_WORLDS = 6
 """From this many worlds on, clusters are worlds, as in a comparison (`hermes_lab.analysis.stats.paired`)."""
 
@@ -35,27 +38,22 @@ def clusters_of(rows: pd.DataFrame) -> Clusters:
     runs, places = len(set(lanes)), len(set(worlds))
     # Without replicates a lane is its world. A lane may also visit several worlds, which then share its library.
     if runs <= places or len(set(zip(lanes, worlds, strict=True))) > runs:
-        return Clusters(lanes, plural(runs, "run"), "run")
+        return Clusters(lanes, counted(runs, "run"), "run")
     if places >= MIN_WORLDS:
-        return Clusters(worlds, plural(places, "world"), "world")
-    return Clusters(lanes, f"{plural(runs, 'run')} of {plural(places, 'world')}", "run")
-
-
-def plural(number: int, what: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{number} {what}{'s' * (number != 1)}"
+        return Clusters(worlds, counted(places, "world"), "world")
+    return Clusters(lanes, f"{counted(runs, 'run')} of {counted(places, 'world')}", "run")
 
 
 def series_of(frame: pd.DataFrame) -> pd.Series:
     """The name of each episode's series: its arm, plus its weights if the frame has more than one set of them; in plain
     runs, which have no arms, its weights alone."""
-    arms = frame["arm"].replace({"on": "skills on", "off": "skills off"})
+    arms = frame["arm"].replace(dict(ARM_LABELS))
     weights = frame[["model", "adapter", "adapter_digest"]].drop_duplicates()
     plain = bool((frame["arm"] == MAIN).all())
     if len(weights) < 2:
         names = weights["adapter"].where(weights["adapter"] != "", weights["model"])
         return arms.replace(MAIN, names.iloc[0]) if plain and len(weights) else arms
-    names = weights.apply(lambda row: weights_name(row["model"], row["adapter"]), axis=1)
+    names = pd.Series(weights_names(zip(weights["model"], weights["adapter"], strict=True)), index=weights.index)
     if names.duplicated().any():
         names = weights["model"] + " " + weights["adapter"]
     by_weights = dict(zip(weights.itertuples(index=False, name=None), names, strict=True))
@@ -64,6 +62,9 @@ def series_of(frame: pd.DataFrame) -> pd.Series:
     return of_weights if plain else of_weights + ", " + arms
 
 
-def weights_name(model: str, adapter: str) -> str:
-    """Display name: the adapter without its digest suffix, or the model marked as untuned."""
-    return adapter.rsplit("-", 1)[0] if adapter else f"{model} untuned"
+def weights_names(weights: Iterable[tuple[str, str]]) -> list[str]:
+    """The display name of each (model, adapter): the adapter without its digest suffix, or the model, which is marked
+    as untuned if any of the others has an adapter."""
+    each = list(weights)
+    untuned = " untuned" if any(adapter for _, adapter in each) else ""
+    return [adapter.rsplit("-", 1)[0] if adapter else f"{model}{untuned}" for model, adapter in each]

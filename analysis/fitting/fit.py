@@ -14,7 +14,7 @@ import pandas as pd
 
 from hermes_lab.analysis.curves import Array, Curve, CurveParameter
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.data.series import clusters_of, plural, series_of
+from hermes_lab.analysis.data.series import clusters_of, series_of
 from hermes_lab.analysis.fitting.identification import curve_blocker, data_blocker, parameter_blocker
 from hermes_lab.analysis.fitting.likelihood import EXACT, Counts, constant_log_likelihood, count_outcomes, maximize
 from hermes_lab.analysis.fitting.profile import profile_interval
@@ -23,6 +23,7 @@ from hermes_lab.analysis.fitting.wald import covariance, wald_interval
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS, cluster_weights, levels
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.errors import ConfigError
+from hermes_lab.text.counted import counted
 
 
 def refit(curve: Curve, counts: Counts, weights_B_C: Array, starts_S_P: Array) -> Array:
@@ -90,7 +91,7 @@ def fit_curve(
         evidence=evidence,
         episodes=episodes,
         runs=runs,
-        over=over or plural(runs, "run"),
+        over=over or counted(runs, "run"),
         method=interval,
         reason=blocker,
     )

@@ -17,7 +17,7 @@ import pandas as pd
 
 from hermes_lab.analysis.curves import Array, Curve
 from hermes_lab.analysis.curves.exponential import Exponential
-from hermes_lab.analysis.data.series import clusters_of, plural, series_of
+from hermes_lab.analysis.data.series import clusters_of, series_of
 from hermes_lab.analysis.fitting.identification import curve_blocker, data_blocker, parameter_blocker
 from hermes_lab.analysis.fitting.likelihood import (
     EXACT,
@@ -35,6 +35,7 @@ from hermes_lab.analysis.fitting.wald import student
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS
 from hermes_lab.analysis.stats.intervals import Z95, Interval
 from hermes_lab.errors import ConfigError
+from hermes_lab.text.counted import counted
 
 MIN_GROUPS = 3
 """Fewest groups: with fewer their variance cannot be estimated."""
@@ -61,7 +62,7 @@ class PooledGroup(NamedTuple):
         reason = "; ".join(dict.fromkeys(estimate.reason for estimate in self.estimates if estimate.reason))
         if reason:
             return f"not identified: {reason}"
-        return f"{', '.join(map(str, self.estimates))}, partially pooled, {plural(self.runs, self.unit)} of its own"
+        return f"{', '.join(map(str, self.estimates))}, partially pooled, {counted(self.runs, self.unit)} of its own"
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +170,7 @@ def pool_curves(
     return Pooled(
         curve=curve,
         population=_estimates(
-            curve, model.mean_P, student(len(names)) * model.mean_error_P, plural(spare, unit), blocker
+            curve, model.mean_P, student(len(names)) * model.mean_error_P, counted(spare, unit), blocker
         ),
         groups=tuple(
             PooledGroup(
@@ -177,7 +178,7 @@ def pool_curves(
                 int(own_D_C[d].sum()),
                 unit,
                 int(counts.trials[d].sum()),
-                _estimates(curve, model.theta_D_P[d], Z95 * model.error_D_P[d], plural(len(owners), unit), blocker),
+                _estimates(curve, model.theta_D_P[d], Z95 * model.error_D_P[d], counted(len(owners), unit), blocker),
                 alone.parameters_B_P[d],
             )
             for d, name in enumerate(names)

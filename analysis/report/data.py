@@ -10,7 +10,7 @@ import pandas as pd
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, LEARNING, RUN_PLACE, pair
 from hermes_lab.analysis.comparison.result import Comparison
 from hermes_lab.analysis.data.load import load_episodes
-from hermes_lab.analysis.data.series import series_of
+from hermes_lab.analysis.data.series import ARM_LABELS, series_of
 
 COLUMNS = (
     *("run", "key", "suite", "task_id", "domain", "world", "lane", "arm", "replicate", "weights", "round", "sample"),
@@ -119,8 +119,7 @@ def choose_sides(frame: pd.DataFrame, report: Comparison | None) -> Sides | None
         return Sides("run", runs[0], runs[-1], names[runs[0]], names[runs[-1]])
     before, after = report.before, report.after
     if {before, after} <= set(frame["arm"]):
-        called = {"off": "skills off", "on": "skills on"}
-        return Sides("arm", before, after, called.get(before, before), called.get(after, after))
+        return Sides("arm", before, after, ARM_LABELS.get(before, before), ARM_LABELS.get(after, after))
     weights = sorted(set(frame["weights"]))
     return Sides("weights", weights[0], weights[-1], before, after)
 

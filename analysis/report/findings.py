@@ -27,13 +27,12 @@ from hermes_lab.analysis.report.data import (
 )
 from hermes_lab.analysis.skill_effects.capture import Capture
 from hermes_lab.analysis.skill_effects.funnel import Funnel, funnels, read_seen
-from hermes_lab.analysis.skill_effects.treatment import is_told
 from hermes_lab.analysis.skill_effects.uplift import Uplift, uplift_sentence, uplifts
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.analysis.stats.paired import rate_of
 from hermes_lab.analysis.summaries.cost import costs
 from hermes_lab.analysis.summaries.summary import summarize
-from hermes_lab.analysis.summaries.warnings import error_warnings
+from hermes_lab.analysis.summaries.warnings import error_warnings, repeated_warnings
 from hermes_lab.manifest import RunManifest
 
 T = TypeVar("T")
@@ -108,7 +107,8 @@ def find(
         curves = whole_lanes(run, curves)
     fits = _named(_per_run(curves, fit_series)) if learns else {}
     summaries = {run: summarize(run) for run in runs}
-    warnings = [*_incomplete(frame, runs, manifests), *_absent(frame, manifests), *_scores(summaries, said)]
+    by_run = dict(zip(runs, manifests, strict=True))
+    warnings = [*_incomplete(frame, runs, manifests), *_absent(frame, manifests), *_scores(summaries, by_run, said)]
     if len(runs) > 2:
         warnings.append(f"{len(runs)} runs: the verdict compares the first with the last")
     if from_suite.leaks:
@@ -203,16 +203,14 @@ def _incomplete(frame: pd.DataFrame, runs: Sequence[Path], manifests: Sequence[R
             yield f"{where}{unjudged:,} episodes were not judged and have no score"
 
 
-def _scores(summaries: Mapping[Path, Mapping[str, Any]], said: ComparisonResult) -> Iterator[str]:
+def _scores(
+    summaries: Mapping[Path, Mapping[str, Any]], manifests: Mapping[Path, RunManifest], said: ComparisonResult
+) -> Iterator[str]:
     """Warnings about problems that invalidate scores, from the run's summary; not what the verdict says."""
     for run, content in summaries.items():
-        told = set(error_warnings(content))  # by `_incomplete`
+        shown = {*error_warnings(content), *repeated_warnings(content, manifests[run].config, said.sentence)}
         where = f"{run.name}: " if len(summaries) > 1 else ""
-        yield from (
-            f"{where}{warning}"
-            for warning in content["warnings"]
-            if warning not in told and not is_told(warning, said.sentence)
-        )
+        yield from (f"{where}{warning}" for warning in content["warnings"] if warning not in shown)
 
 
 def _absent(frame: pd.DataFrame, manifests: Sequence[RunManifest]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from hermes_lab.analysis.skill_effects.capture import Capture
 from hermes_lab.analysis.skill_effects.funnel import STAGES, Funnel
 from hermes_lab.analysis.skill_effects.uplift import Uplift
 from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.text.counted import counted
 
 FIRST, MOST = 15, 200
 """Skills shown at once, and most skills listed."""
@@ -58,7 +59,7 @@ def _table(rows: Sequence[Markup]) -> Markup:
 def _row(line: SkillLine, rounds: int, width: int) -> Markup:
     cells = [sum(line.loaded[r] for r in range(at, at + width)) for at in range(0, rounds, width)]
     times = sorted(line.written)
-    lanes = f"in {len(line.lanes)} lane{'s' * (len(line.lanes) != 1)}"
+    lanes = f"in {counted(len(line.lanes), 'lane')}"
     written = f"{times[0]}{f'–{times[-1]}' if len(times) > 1 else ''}, {lanes}" if times else "given"
     name: str = element("b", line.name, class_="mono")
     if line.text:

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hermes_lab.analysis.skill_effects.timeline import read_merges
+from hermes_lab.lane import LEARNING_ARMS, SKILL_ARMS
+from hermes_lab.text.counted import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-GIVEN = ("on", "placebo", "frozen", "oracle")
-"""The arms with skills."""
-LEARNING = ("on", "placebo")
-"""Those whose skills come from reviews."""
 COLUMNS = (
     *("lane", "phase", "status", "stop_reason", "iterations", "reviewed", "review_error", "skills_written"),
     *("notes_written", "skills_listed", "skills_usable", "skills_loaded"),
@@ -82,12 +80,12 @@ class Treatment(NamedTuple):
     def sentence(self) -> str:
         """What happened, in one line."""
         parts = []
-        if self.arm in LEARNING:
+        if self.arm in LEARNING_ARMS:
             failed = f" ({self.reviews_failed:,} failed)" if self.reviews_failed else ""
             parts.append(f"{self.reviewed:,} of {self.worked:,} episodes reviewed{failed}")
-            parts.append(f"{_counted(self.written, 'skill write')}{self._kept()}")
+            parts.append(f"{counted(self.written, 'skill write')}{self._kept()}")
             if self.notes_written:
-                parts.append(_counted(self.notes_written, "note write"))
+                parts.append(counted(self.notes_written, "note write"))
         parts.append(f"skills listed in {self.listed:,} of {self.episodes:,} compared episodes")
         parts.append(f"loaded in {self.loaded:,}")
         parts.append(f"followed in {self.followed:,}")
@@ -109,24 +107,24 @@ class Treatment(NamedTuple):
         `run.json`, or empty if there is none."""
         if self.episodes == 0 or self.given:
             return ""
-        if self.arm not in LEARNING:
+        if self.arm not in LEARNING_ARMS:
             limit = "; skills.max_listed is 0" if setting(config, "skills.max_listed") == 0 else ""
-            return f"`{self.arm}` never had a skill (listed in 0 of {_counted(self.episodes, 'episode')}{limit})"
+            return f"`{self.arm}` never had a skill (listed in 0 of {counted(self.episodes, 'episode')}{limit})"
         if not self.learned:
             return self.lesson(config)
-        written = _counted(self.written, "skill write")
+        written = counted(self.written, "skill write")
         if self.notes_written:
-            written += f" and {_counted(self.notes_written, 'note write')}"
+            written += f" and {counted(self.notes_written, 'note write')}"
         return (
             f"`{self.arm}` never used what it learned ({written}{self._kept()}, but listed in 0 of "
-            f"{_counted(self.episodes, 'compared episode')})"
+            f"{counted(self.episodes, 'compared episode')})"
         )
 
     def lesson(self, config: Config) -> str:
         """Why a learning arm never learned; "" if it wrote anything, or is not a learning arm."""
-        if self.arm not in LEARNING or self.learned or self.worked == 0:
+        if self.arm not in LEARNING_ARMS or self.learned or self.worked == 0:
             return ""
-        reviewed = f"{self.reviewed:,} of {_counted(self.worked, 'episode')} {'was' if self.worked == 1 else 'were'}"
+        reviewed = f"{self.reviewed:,} of {counted(self.worked, 'episode')} {'was' if self.worked == 1 else 'were'}"
         if self.reviewed:
             failed = f", {self.reviews_failed:,} of these reviews failed" if self.reviews_failed else ""
             return f"`{self.arm}` never learned ({reviewed} reviewed, and none wrote a skill or a note{failed})"
@@ -138,8 +136,8 @@ class Treatment(NamedTuple):
             return ""
         if self.lanes_given < self.lanes:
             missing = self.lanes - self.lanes_given
-            return f"in {missing:,} of {_counted(self.lanes, 'lane')} `{self.arm}` never had a skill"
-        if self.arm in LEARNING and not self.learned and self.worked:
+            return f"in {missing:,} of {counted(self.lanes, 'lane')} `{self.arm}` never had a skill"
+        if self.arm in LEARNING_ARMS and not self.learned and self.worked:
             return f"`{self.arm}` learned nothing new, and used only the skills that it started with"
         return ""
 
@@ -150,11 +148,11 @@ class Treatment(NamedTuple):
         if not self.usable:
             return (
                 f"no task of `{self.arm}` came back to what a skill is about (eligible in 0 of "
-                f"{_counted(self.episodes, 'episode')}); use more rounds (learning.rounds)"
+                f"{counted(self.episodes, 'episode')}); use more rounds (learning.rounds)"
             )
         return (
             f"`{self.arm}` never loaded a skill (listed in {self.listed:,} of "
-            f"{_counted(self.episodes, 'episode')}, loaded in 0)"
+            f"{counted(self.episodes, 'episode')}, loaded in 0)"
         )
 
     def _kept(self) -> str:
@@ -170,7 +168,7 @@ class Treatment(NamedTuple):
             return f": skills.review_every is {every:,} tool-calling iterations"
         return (
             f": skills.review_every is {every:,} tool-calling iterations, and no lane made more than "
-            f"{self.iterations:,} in its {_counted(self.longest, 'task')}"
+            f"{self.iterations:,} in its {counted(self.longest, 'task')}"
         )
 
 
@@ -187,12 +185,6 @@ def not_measured(before: Treatment | None, after: Treatment | None, config: Conf
     return ""
 
 
-def is_told(warning: str, verdicts: str) -> bool:
-    """Whether `verdicts` already say what a `warning` about a treatment says."""
-    said = warning.partition(")")[0]
-    return said.startswith(("`", "no task of `")) and said in verdicts
-
-
 def treatments_of(rows: "pd.DataFrame", compared: "pd.DataFrame") -> list[Treatment]:
     """The treatment of each arm with skills in `rows`, as used in the `compared` ones. Both are of `load_episodes`,
     with `COLUMNS`, `arm` and `run`."""
@@ -200,7 +192,7 @@ def treatments_of(rows: "pd.DataFrame", compared: "pd.DataFrame") -> list[Treatm
     for run in rows["run"].unique():
         merged.update(merges_of(Path(run)))
     found = []
-    for arm in (arm for arm in GIVEN if (rows["arm"] == arm).any()):
+    for arm in (arm for arm in SKILL_ARMS if (rows["arm"] == arm).any()):
         tally = TreatmentTally()
         for row in rows.loc[rows["arm"] == arm, list(COLUMNS)].itertuples(index=False):
             tally.add_lesson(row)
@@ -273,7 +265,3 @@ _COUNTED = (
     *("worked", "answered", "reviewed", "reviews_failed", "written", "notes_written"),
     *("episodes", "listed", "usable", "loaded", "followed", "noted"),
 )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -17,6 +17,7 @@ from hermes_lab.analysis.stats.intervals import Interval, Rate
 from hermes_lab.analysis.stats.multiple import holm
 from hermes_lab.analysis.stats.paired import units_of
 from hermes_lab.lane import WHOLE, left_out
+from hermes_lab.text.counted import counted
 
 
 class Uplift(Struct, frozen=True, kw_only=True):
@@ -98,9 +99,9 @@ def uplift_sentence(found: Sequence[Uplift]) -> str:
         return "not measured: no task was judged on both sides yet"
     effects = Counter(each.effect for each in found)
     left = sum(each.unpaired for each in found)
-    more = f"; {left} pair{'s' * (left != 1)} without two judged sides excluded" if left else ""
+    more = f"; {counted(left, 'pair')} without two judged sides excluded" if left else ""
     return (
-        f"of {len(found)} skill{'s' * (len(found) != 1)} {effects['helps']} help, {effects['harms']} harm, "
+        f"of {counted(len(found), 'skill')} {effects['helps']} help, {effects['harms']} harm, "
         f"{effects['not shown']} with no effect shown (Holm, 5 %){more}"
     )
 

@@ -18,6 +18,7 @@ import pandas as pd
 from hermes_lab.analysis.curves import Array
 from hermes_lab.analysis.stats.intervals import Z95, Interval, Rate
 from hermes_lab.analysis.stats.rates import Over, clustered, over_of
+from hermes_lab.text.counted import counted
 
 Codes = npt.NDArray[np.intp]
 Integers = npt.NDArray[np.int64]
@@ -93,9 +94,9 @@ class Units(NamedTuple):
         """`60 pairs in 20 worlds`, where `what` is `pairs`."""
         if self.over == "worlds":
             return f"{number} {what} in {self.worlds} worlds"
-        tasks = f" of {self.tasks} task{'s' * (self.tasks > 1)}" if self.shared else ""
+        tasks = f" of {counted(self.tasks, 'task')}" if self.shared else ""
         of_worlds = f" of {self.worlds} worlds" if self.worlds > 1 else ""
-        return f"{number} {what}{tasks} in {self.lanes} lane{'s' * (self.lanes > 1)}{of_worlds}"
+        return f"{number} {what}{tasks} in {counted(self.lanes, 'lane')}{of_worlds}"
 
     def name(self) -> str:
         """`20 worlds`, `20 lanes and 15 shared tasks`."""

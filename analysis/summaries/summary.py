@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.analysis.data.runs import ended_early
 from hermes_lab.analysis.skill_effects.timeline import read_merges
-from hermes_lab.analysis.skill_effects.treatment import GIVEN, TreatmentTally, merges_of
+from hermes_lab.analysis.skill_effects.treatment import TreatmentTally, merges_of
 from hermes_lab.analysis.stats.rates import Place, rate_over
 from hermes_lab.analysis.summaries.evaluation import Evaluation
 from hermes_lab.analysis.summaries.unread import longest_cut, unread_formats
 from hermes_lab.analysis.summaries.warnings import Seen, warnings_of
+from hermes_lab.lane import SKILL_ARMS
 from hermes_lab.manifest import read_manifest
 from hermes_lab.types.episode import CHAT
 
@@ -298,5 +299,5 @@ class _Group:
             if (tally := self.phases.get(phase))
         }
         found = self.treatment.treatment(arm, merged)
-        treatment = found.to_dict() if arm in GIVEN or found.given or found.learned else None
+        treatment = found.to_dict() if arm in SKILL_ARMS or found.given or found.learned else None
         return self.whole.amounts() | self.whole.rates() | {"phases": phases, "treatment": treatment}

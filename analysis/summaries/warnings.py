@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hermes_lab.analysis.skill_effects.treatment import GIVEN, Treatment, setting
+from hermes_lab.analysis.skill_effects.treatment import Treatment, setting
+from hermes_lab.lane import SKILL_ARMS
 
 SHARE = 0.05
 """Share of finished episodes from which truncated, unparsed, filtered, empty, repeated or overlong replies are warned
@@ -261,17 +262,28 @@ def _samples(config: Config) -> Iterator[str]:
 
 def _treatments(summary: Summary, config: Config) -> Iterator[str]:
     """Arms whose treatment did not happen, or only in part."""
+    return (warning for _, warning in _treatment_warnings(summary, config))
+
+
+def repeated_warnings(summary: Summary, config: Config, verdicts: str) -> set[str]:
+    """Those of the warnings about treatments whose statement the text of the `verdicts` contains."""
+    return {warning for statement, warning in _treatment_warnings(summary, config) if statement in verdicts}
+
+
+def _treatment_warnings(summary: Summary, config: Config) -> Iterator[tuple[str, str]]:
+    """What `Treatment` states, as a verdict does, and the warning made of it."""
     repeated = Counter(group["arm"] for group in summary["groups"])
     for group in summary["groups"]:
-        if group["arm"] not in GIVEN:
+        if group["arm"] not in SKILL_ARMS:
             continue
         found = Treatment.of(group["treatment"])
         where = f"{_group_name(group)}: " if repeated[group["arm"]] > 1 else ""
         so_far = "" if summary["finished"] >= summary["wanted"] or summary["stopped"] else ", so far"
         if missing := found.absence(config):
-            yield f"{where}{missing}{so_far}: its results are those of an agent without skills, and measure no effect"
+            effect = "its results are those of an agent without skills, and measure no effect"
+            yield missing, f"{where}{missing}{so_far}: {effect}"
         elif part := found.unread() or found.caveat():
-            yield f"{where}{part}{so_far}"
+            yield part, f"{where}{part}{so_far}"
 
 
 def _group_name(group: Summary) -> str:

@@ -14,13 +14,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from hermes_lab.analysis.curves import Array, CurveParameter
-from hermes_lab.analysis.data.series import clusters_of, plural
+from hermes_lab.analysis.data.series import clusters_of
 from hermes_lab.analysis.fitting.identification import curve_blocker, data_blocker, parameter_blocker
 from hermes_lab.analysis.fitting.result import Estimate, aicc
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS, cluster_weights, levels
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.analysis.survival.lognormal import INITIAL, Times, bounds, maximize, median
 from hermes_lab.errors import ConfigError
+from hermes_lab.text.counted import counted
 
 MIN_SEEN = 0.8
 """The share of the decrease that the data must cover; a floor far beyond them is an extrapolation."""
@@ -135,7 +136,7 @@ def fit_time_curve(
     blocker = data_blocker(n_N.size, np.unique(n_N).size, 3) or curve_blocker(
         len(labels), evidence, _degenerate(best_P, times)
     )
-    over = over or plural(len(labels), "run")
+    over = over or counted(len(labels), "run")
     estimates = tuple(_estimate(p, best_P, draws_B_P, len(labels), over, blocker) for p in range(4))
     return TimeFit(
         parameters_P=best_P,

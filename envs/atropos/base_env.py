@@ -26,7 +26,7 @@ from hermes_lab.envs.atropos.source import GroupSource, Item
 from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.errors import ConfigError
-from hermes_lab.models.weights import resolve
+from hermes_lab.models.weights import resolve, silent
 from hermes_lab.types import Episode
 
 try:
@@ -58,7 +58,7 @@ class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
 
     def __init__(self, config: HermesLabAtroposConfig, server_configs: Any, **options: Any) -> None:
         if config.tokenizer_name == "packaged":  # only used to show rollouts in wandb
-            config = config.model_copy(update={"tokenizer_name": str(resolve("packaged", print_nothing))})
+            config = config.model_copy(update={"tokenizer_name": str(resolve("packaged", silent))})
         super().__init__(config, server_configs, **options)
         self._tally = Tally()
         self._metrics: dict[str, float] = {}
@@ -105,7 +105,7 @@ class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
         del args, kwargs
         started = time.time()
         rollouts = await self._open(greedy(self._config))
-        report, _ = await evaluate(rollouts, print_nothing)
+        report, _ = await evaluate(rollouts, silent)
         success = report["success"]
         self._metrics = {
             "eval/success": success["rate"] or 0.0,
@@ -152,7 +152,7 @@ class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
 
         async def keep() -> None:
             try:
-                async with open_rollouts(config, log=Path(mkdtemp()) / "server.log", say=print_nothing) as rollouts:
+                async with open_rollouts(config, log=Path(mkdtemp()) / "server.log", say=silent) as rollouts:
                     opened.set_result(rollouts)
                     await asyncio.Event().wait()
             except Exception as error:
@@ -166,11 +166,6 @@ class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
 
 async def _drop(episode: Episode) -> None:
     del episode
-
-
-def print_nothing(message: str) -> None:
-    """A `say` that prints nothing, since atroposlib has its own log."""
-    del message
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import aiohttp
@@ -22,8 +22,8 @@ from hermes_lab.envs.atropos.messages import (
     WandbInfo,
 )
 from hermes_lab.errors import HermesLabError
+from hermes_lab.models.weights import Say
 
-Say = Callable[[str], None]
 T = TypeVar("T")
 
 _GZIP_FROM = 1024
@@ -123,7 +123,7 @@ class AtroposClient:
         self._env = _NOBODY
 
     async def disconnect(self) -> bool:
-        """Tells the server that no more groups will come; returns whether it acknowledged."""
+        """Tells the server that this was the last group; returns whether it acknowledged."""
         if self._env is _NOBODY:
             return True
         env, self._env = self._env, _NOBODY

@@ -1,6 +1,6 @@
 """Greedy evaluation on a held-out split."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -11,9 +11,8 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.atropos.config import EnvConfig
 from hermes_lab.envs.rollouts import Rollouts
 from hermes_lab.errors import ConfigError
+from hermes_lab.models.weights import Say
 from hermes_lab.types import Episode
-
-Say = Callable[[str], None]
 
 
 def greedy(config: EnvConfig) -> RunConfig:

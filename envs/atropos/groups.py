@@ -56,7 +56,7 @@ def scored_data(group: ScoredGroup, episodes: Sequence[Episode], *, messages: bo
 def posted(
     group: ScoredGroup, overrides: Sequence[dict[str, Any]], messages: Sequence[Conversation] | None
 ) -> ScoredData:
-    """The group in the server's format, with what is told of each sequence."""
+    """The group in the server's format, with the fields of each sequence."""
     return ScoredData(
         tokens=group.token_ids,
         masks=tuple(

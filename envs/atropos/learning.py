@@ -62,8 +62,6 @@ class LearningSource:
             self._config.memory,
             forks=self.size,
             keep=self._keep,
-            save=lambda _: None,
-            done={},
         )
         (outcome,) = await run.run([lane])
         self._without = 0 if outcome.reviewed else self._without + 1

@@ -1,6 +1,6 @@
 """Writes the groups of `serve` to files, without a server."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -12,9 +12,8 @@ from hermes_lab.envs.atropos.source import Made, Source
 from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.groups import write_groups
 from hermes_lab.errors import HermesLabError
+from hermes_lab.models.weights import Say
 from hermes_lab.records import write_atomic
-
-Say = Callable[[str], None]
 
 
 async def process(

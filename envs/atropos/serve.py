@@ -1,6 +1,6 @@
 """Feeds a trajectory server at its trainer's pace."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -12,8 +12,7 @@ from hermes_lab.envs.atropos.messages import Info, RegisterEnv, Status
 from hermes_lab.envs.atropos.source import Made, Source
 from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.errors import ConfigError, HermesLabError
-
-Say = Callable[[str], None]
+from hermes_lab.models.weights import Say
 
 LOOK = 0.5
 """Seconds between polls of the server while no group finishes."""

@@ -30,7 +30,7 @@ class Tally:
     reviews: list[ReviewValue] = field(default_factory=list)
     """The values of all reviews of learning episodes."""
     judged: Callable[[Rated], None] = ignore
-    """Is told of every group that was made or refused."""
+    """Called with every group that was made or refused."""
 
     def saw(self, episodes: Iterable[Episode]) -> None:
         """Counts errored rollouts."""

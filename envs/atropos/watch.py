@@ -1,6 +1,6 @@
-"""Says after the first groups of an environment that it will starve its trainer, and why."""
+"""Warns after the first groups of an environment if too few are usable, with the cause."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hermes_lab.envs.advice import Settings, Value, advice, listed, measure, tips
@@ -10,12 +10,11 @@ from hermes_lab.envs.groups import build_groups
 from hermes_lab.envs.learning.advice import review_causes
 from hermes_lab.envs.learning.worth import mean_value
 from hermes_lab.envs.signal import Rated, Signal, signal_of
+from hermes_lab.models.weights import Say
 from hermes_lab.types import Episode
 
 FIRST = 8
 """Whole groups after which the environment is judged."""
-
-Say = Callable[[str], None]
 
 
 class Explained(NamedTuple):
@@ -73,7 +72,7 @@ def warning(signal: Signal, found: Explained) -> str:
     """The warning, in one line."""
     parts = "; ".join(f"{label}: {part.usable} of {part.groups}" for label, part in sorted(signal.parts.items()))
     return (
-        f"warning: this environment will starve its trainer: {signal.rate} of its first groups can be trained on"
+        f"warning: too few usable groups: {signal.rate} of the first groups can be trained on"
         f"{signal.reasons()} ({parts}); {found.sentence}. Try: {listed(found.tips)}"
     )
 

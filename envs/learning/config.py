@@ -1,4 +1,4 @@
-"""What a learning episode consists of, and what a review in it is paid."""
+"""Configuration of learning episodes and of the review reward."""
 
 import json
 from collections.abc import Mapping

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import gymnasium
 
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
+from hermes_lab.envs.draws import split_of
 from hermes_lab.envs.gym import Action, Observation, as_text, observation_of, observation_space
 from hermes_lab.envs.knowledge import start_library
 from hermes_lab.envs.learning.config import DEFAULT, ReviewWorth, check_learning, read_worth
@@ -20,11 +21,10 @@ from hermes_lab.envs.learning.worth import Refused, ReviewValue, values_of
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.envs.spaces import Actions, action_space, turn_text
 from hermes_lab.envs.stepwise import LoopThread, SteppedModel, Turn
-from hermes_lab.errors import ConfigError, HermesLabError
+from hermes_lab.errors import HermesLabError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.weights import silent
 from hermes_lab.skills.library import Library
-from hermes_lab.types import Episode
 
 WORKER = ("model.provider=scripted", "model.name=hermes_lab.tasks.learner:learner")
 """Who works if the configuration names no model: a policy that follows skills, of the lab itself."""
@@ -63,8 +63,6 @@ class LearningEnv(gymnasium.Env[Observation, Action]):
         render_mode: str | None = None,
         actions: Actions = "text",
     ) -> None:
-        if actions not in get_args(Actions):
-            raise ConfigError(f"actions: unknown {actions!r}; use {' or '.join(get_args(Actions))}")
         named = [f"suite.name={suite}"] if suite else []
         self.config = load_config([*WORKER, *named, "learning.arms=[on]", *config, "agent.tool_format=hermes"])
         check_learning(self.config)
@@ -194,8 +192,7 @@ class SteppedLearning:
         self._reviewer = SteppedModel()
         context = replace((await self._rollouts).context, reviewer=self._reviewer)
         suite, loaded = self._config.suite, context.suite
-        chosen = "split" in suite.model_fields_set or suite.split in loaded.splits
-        draw = Draw(suite.split if chosen else loaded.splits[0], seed, suite.world, 1, 1)
+        draw = Draw(split_of(suite, loaded), seed, suite.world, 1, 1)
         (self.lane,) = draw_lanes(loaded, self._config, self._worth, draw, self._start)
         self._running = asyncio.create_task(self._run(Rollouts(context, (await self._rollouts).knowledge)))
         return await self._turn()
@@ -217,9 +214,6 @@ class SteppedLearning:
             self._worth,
             self._config.memory,
             forks=1,
-            keep=_drop,
-            save=lambda _: None,
-            done={},
         )
         (outcome,) = await run.run([self.lane])
         return Finished(outcome)
@@ -239,8 +233,3 @@ class SteppedLearning:
             with suppress(asyncio.CancelledError):
                 await self._running
             self._running = None
-
-
-async def _drop(episode: Episode) -> None:
-    """Episodes are in the outcome."""
-    del episode

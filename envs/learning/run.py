@@ -84,19 +84,13 @@ def followup_specs(lane: LearningLane, worth: ReviewWorth, number: int, experien
 
 
 Ended = Callable[[LaneOutcome], None]
-"""Is told of a learning episode once all its rollouts have ended."""
-
-
-def ignore(outcome: LaneOutcome) -> None:
-    """Does nothing."""
-    del outcome
+"""Called when all rollouts of a learning episode have finished."""
 
 
 class LearningRun:
     """Runs learning episodes with `forks` reviews of each finished task.
 
-    `done` are the finished episodes of earlier starts by key; `ended` is told of every learning episode. `roll` limits
-    how many rollouts run at once.
+    `done` are the finished episodes of earlier starts by key. `roll` limits how many rollouts run at once.
     """
 
     def __init__(
@@ -106,10 +100,10 @@ class LearningRun:
         memory: MemoryConfig,
         *,
         forks: int,
-        keep: Keep,
-        save: SaveKnowledge,
-        done: Mapping[str, Episode],
-        ended: Ended = ignore,
+        keep: Keep | None = None,
+        save: SaveKnowledge | None = None,
+        done: Mapping[str, Episode] | None = None,
+        ended: Ended | None = None,
     ) -> None:
         self._roll = roll
         self._worth = worth
@@ -117,7 +111,7 @@ class LearningRun:
         self._forks = forks
         self._keep = keep
         self._save = save
-        self._done = done
+        self._done = done or {}
         self._ended = ended
 
     async def run(self, lanes: Sequence[LearningLane]) -> list[LaneOutcome]:
@@ -130,7 +124,8 @@ class LearningRun:
 
     async def _run_lane(self, outcome: LaneOutcome) -> None:
         await self._make(outcome)
-        self._ended(outcome)
+        if self._ended:
+            self._ended(outcome)
 
     async def _make(self, outcome: LaneOutcome) -> None:
         lane, knowledge = outcome.lane, outcome.lane.start
@@ -178,10 +173,12 @@ class LearningRun:
         """The episode of earlier starts, or a new one, tried again if it fails on infrastructure."""
         if spec.key in self._done:
             return self._done[spec.key]
-        self._save(knowledge)
+        if self._save:
+            self._save(knowledge)
         for _ in range(TRIES):
             episode = await self._roll(spec, knowledge)
-            await self._keep(episode)
+            if self._keep:
+                await self._keep(episode)
             if episode.status == "ok":
                 break
         return episode

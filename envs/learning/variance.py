@@ -18,7 +18,7 @@ def value_variance(with_: float, without: float, followups: int, repeats: int) -
     """
     for name, rate in (("with", with_), ("without", without)):
         if not 0 <= rate <= 1:
-            raise ConfigError(f"{name}: {rate:g} is no success rate; give a fraction, such as 0.6")
+            raise ConfigError(f"{name}: {rate:g} is not a success rate; give a fraction, such as 0.6")
     return (with_ * (1 - with_) + without * (1 - without)) / (followups * repeats)
 
 

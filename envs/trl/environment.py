@@ -1,7 +1,7 @@
 """An `environment_factory` for TRL's GRPO trainer: the agent's tools in our sandbox, scored by the verifier."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from hermes_lab.config.schema import RunConfig
@@ -11,8 +11,9 @@ from hermes_lab.envs.trl.rollout import suite_tasks
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.harness.check import check_own_loop
 from hermes_lab.models.hermes_format import render_calls
+from hermes_lab.protocols import Suite
 from hermes_lab.skills.library import Library
-from hermes_lab.suites import SessionSuite
+from hermes_lab.suites import JudgedSuite, SessionSuite
 from hermes_lab.tasks import load_suite
 from hermes_lab.tools.registry import known_tools
 from hermes_lab.tools.toolbox import check_toolsets
@@ -27,7 +28,8 @@ def make_environment(config: RunConfig, *, library: Library | None = None) -> ty
     """A class for `environment_factory` whose public methods are the tools of `config.agent`.
 
     TRL samples the turns itself and passes only tool calls to an environment, one at a time. The final answer's text is
-    therefore unknown; verifiers get "Done.". Raises `ConfigError` if tasks have their own tools.
+    therefore unknown; verifiers get "Done.". Raises `ConfigError` if tasks have their own tools or are graded
+    by a model.
     """
     check_own_loop(config, "an environment with single steps")
     agent = config.agent.model_copy(update={"tool_format": "hermes"})
@@ -37,13 +39,15 @@ def make_environment(config: RunConfig, *, library: Library | None = None) -> ty
         raise ConfigError(
             f"suite.name: tasks of {suite.name} have their own tools, which a class cannot offer; use make_rollout_func"
         )
+    tasks = suite_tasks(config)
+    _refuse_rubrics(suite, tasks.values())
     schemas = _schemas(config)
     if taken := [schema["name"] for schema in schemas if schema["name"] in _RESERVED]:
         raise ConfigError(f"agent.toolsets: TRL calls {taken[0]} itself; disable that tool")
     shared = {
         "_config": config,
         "_suite": suite,
-        "_tasks": suite_tasks(config),
+        "_tasks": tasks,
         "_knowledge": TaskKnowledge(config, suite, library),
         "_loop": LoopThread(),
     }
@@ -134,6 +138,17 @@ class _Environment:
             self._episode, self._rollout = turn, None
             return turn.trajectory.messages if turn.trajectory else ()
         return turn
+
+
+def _refuse_rubrics(suite: Suite, tasks: Iterable[Task]) -> None:
+    """A judge would grade "Done." instead of the answer."""
+    if not isinstance(suite, JudgedSuite):
+        return
+    if judged := next((task for task in tasks if suite.judge_rubric(task)), None):
+        raise ConfigError(
+            f"suite: task {judged.id} is graded by a model, and TRL passes no answer to an environment; "
+            "use make_rollout_func"
+        )
 
 
 def _schemas(config: RunConfig) -> list[dict[str, Any]]:

@@ -91,8 +91,6 @@ class ReviewRolloutFunc(RolloutFunc):
             rollouts.context.config.memory,
             forks=size,
             keep=self._keep,
-            save=lambda _: None,
-            done={},
         )
         (outcome,) = await run.run([lane])
         return outcome

@@ -92,7 +92,7 @@ class Delegation:
         self._children.append(Child(goal, self._depth))
         async with self._slots:
             started = time.monotonic()
-            async with self._sandbox.sibling() as sandbox:
+            async with self._sandbox.fork() as sandbox:
                 agent, nested = self._begin(sandbox, tools)
                 stop: StopReason = "max_seconds"  # if cancelled: the parent's time is up
                 error = None

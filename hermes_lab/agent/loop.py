@@ -42,8 +42,9 @@ class Agent:
 
     `messages` is the full conversation; `context` is the part that the model sees after compression by `summariser`.
     `cost` is the cost of all model calls at `model.price`. A child's spending also counts towards the budget of its
-    `parent`, and both budgets end together. `activity` says what it waits for. With `on_text`, replies are told as they
-    come, if the model can stream, else whole; `activity.turn` counts the replies. Children and forks tell nothing.
+    `parent`; the parent's budget limits both. `activity` records what the agent is waiting for, and `activity.turn`
+    counts the replies. With `on_text`, replies are streamed if the model can, else sent as one piece. Children and
+    forks do not stream.
     """
 
     def __init__(
@@ -186,7 +187,7 @@ class Agent:
         return reply
 
     async def _told(self, on_text: OnText) -> Generation:
-        """A reply that is told as it comes, or whole by a model that cannot stream."""
+        """Generates a reply, streaming it if the model can."""
         listener = Listener(on_text)
         model = self._model
         try:

@@ -9,7 +9,7 @@ _LINES, _CHARS = 10, 2_000
 
 
 class Notices:
-    """The notices of one chat: each command's end is told once."""
+    """The notices of one chat: the end of each command is announced once."""
 
     def __init__(self, level: NoticeLevel) -> None:
         self._level = level

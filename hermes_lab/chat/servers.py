@@ -16,7 +16,7 @@ from hermes_lab.types import ServedTools
 
 
 class ChatServers:
-    """The servers as the chat has them now. A server that fails is left out, which `say` is told."""
+    """The servers as the chat has them now. A server that fails is left out, and reported to `say`."""
 
     def __init__(self, config: McpConfig, open_sandbox: Open, sandbox: Sandbox, say: Callable[[str], None]) -> None:
         self.config = config
@@ -47,7 +47,7 @@ class ChatServers:
     def join(self, toolbox: Toolbox) -> None:
         """Makes tools that a server gains later callable in that toolbox."""
         if self._servers:
-            self._servers.bring = toolbox.bring
+            self._servers.add_tools = toolbox.add_tools
 
     async def reload(self, config: McpConfig) -> list[str]:
         """Connects again, with another configuration. Returns what has changed, a line each."""

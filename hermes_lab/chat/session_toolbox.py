@@ -35,7 +35,7 @@ class SessionToolbox(Toolbox):
             disabled = ()
         super().__init__(toolsets, context, disabled, given, profile=profile)
         if frozen is not None:
-            self.bring(late)
+            self.add_tools(late)
         self.done: dict[str, ToolResult] = {}
         self._show = show
         self._shown = shown

@@ -20,7 +20,7 @@ class Surface(Protocol):
 
     @property
     def send(self) -> Send | None:
-        """How tools send a message of their own; None where there is no chat platform."""
+        """How tools send a message; None where there is no chat platform."""
         ...
 
     def note(self, text: str) -> None:

@@ -100,7 +100,7 @@ def _list(jobs: JobStore) -> str:
 
 
 def _started(jobs: JobStore, name: str, sources: Sequence[str]) -> str:
-    """Starts the run in a process of its own, which outlives the chat."""
+    """Starts the run in a separate process, which outlives the chat."""
     if jobs.find(name).state == "proposed":
         raise ConfigError(f"{name} is proposed: /cron approve {name} first")
     options = [word for source in sources for word in ("-c", source)]

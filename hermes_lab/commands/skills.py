@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from hermes_lab.commands.command import Command, CommandContext, Reply
 from hermes_lab.errors import ConfigError, InfraError
+from hermes_lab.models.weights import Say
 from hermes_lab.sessions import hermes_home
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills import install as skill_install
@@ -21,7 +22,6 @@ from hermes_lab.skills.storage.catalog import Offer
 from hermes_lab.skills.storage.index import Entry, Index
 from hermes_lab.skills.waiting import check_cancelled
 
-Say = Callable[[str], None]
 T = TypeVar("T")
 _HITS = 5
 _CHARS = 80

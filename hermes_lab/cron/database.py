@@ -1,4 +1,4 @@
-"""The database `cron.db` of a Hermes home: its tables, and how times stand in them."""
+"""The database `cron.db` of a Hermes home: its tables, and the format of times in them."""
 
 import sqlite3
 from contextlib import AbstractContextManager

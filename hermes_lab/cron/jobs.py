@@ -237,7 +237,11 @@ def _found(db: sqlite3.Connection, name: str) -> Job:
 
 
 def _taken(job: Job) -> str:
-    made = {"file": f"stands in {FILE}: change it there", "person": "was added by a command", "agent": "is a proposal"}
+    made = {
+        "file": f"is defined in {FILE}; edit it there",
+        "person": "was added by a command",
+        "agent": "is a proposal",
+    }
     mend = "" if job.source == "file" else "; remove it first, or choose another name"
     return f"a job {job.name!r} {made[job.source]}{mend}"
 

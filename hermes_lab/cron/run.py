@@ -1,11 +1,11 @@
-"""How a job runs: a prompt in a new session, a command in a process of its own."""
+"""How a job runs: a prompt in a new session, a command in a separate process."""
 
 import os
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from hermes_lab.cron.deliver import filled
 from hermes_lab.cron.jobs import Job
 from hermes_lab.cron.runs import Claim, Outcome
 from hermes_lab.errors import ConfigError
+from hermes_lab.models.weights import Say
 from hermes_lab.protocols import Delta
 from hermes_lab.sessions.keys import SessionKey
 from hermes_lab.tools.registry import Ask, Send
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _GRACE_SECONDS = 10.0
 """What a command may take to end after SIGTERM."""
-Say = Callable[[str], None]
 
 
 class JobRunner:
@@ -148,7 +148,7 @@ async def _commands(claim: Claim, output: IO[bytes]) -> Outcome:
 
 
 async def _command(words: list[str], claim: Claim, output: IO[bytes]) -> int:
-    """The exit code of a command, which runs in a process group of its own that is ended with the run."""
+    """The exit code of a command, which runs in a separate process group that ends with the run."""
     start = [sys.executable, "-I", "-S", child.__file__, str(os.getpid())]
     program = [sys.executable, "-m", "hermes_lab", *words]
     try:

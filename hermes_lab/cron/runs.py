@@ -252,7 +252,7 @@ def compact(slot: datetime) -> str:
 
 
 def _runs(db: sqlite3.Connection, condition: str, *values: object, tail: str = "") -> list[Run]:
-    query = f"SELECT * FROM runs WHERE {condition} {tail}"  # conditions stand in this file
+    query = f"SELECT * FROM runs WHERE {condition} {tail}"  # conditions are literals of this file
     rows: Sequence[Sequence[object]] = db.execute(query, values).fetchall()
     fields = Run.__struct_fields__
     return [Run(**dict(zip(fields, row, strict=True))) for row in rows]  # type: ignore[arg-type]  # as written

@@ -93,7 +93,7 @@ class Ticker:
         self._since = self._clock.now()
         self._wake = anyio.Event()
         self._next: datetime | None = None
-        # Threads of its own: those of anyio may all be taken by jobs.
+        # Separate threads, since jobs may occupy all those of anyio.
         self._limiter = anyio.CapacityLimiter(_THREADS)
         self._delivering: set[int] = set()
         self.working = 0

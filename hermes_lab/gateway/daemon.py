@@ -180,7 +180,7 @@ class Gateway:
         """See `hermes_lab.cron.deliver.Deliver`."""
         place = _chat(target, "deliver", self._platforms) if ":" in target else self._shared.home_chat
         if place is None or (":" not in target and place.platform != target):
-            raise ConfigError(f"gateway.home is no chat of {target}: set it, or deliver to the key of a chat")
+            raise ConfigError(f"gateway.home is not a chat of {target}: set it, or deliver to the key of a chat")
         await self.post(name, place, text, files)
 
     async def _tick(self) -> None:

@@ -58,7 +58,7 @@ class Shared:
     """Cuts a text into the messages of a platform."""
     hints: Callable[[str], str]
     post: Callable[[str, SessionKey, str], Awaitable[None]]
-    """Sends a message, by a name of its own, to any chat."""
+    """Sends a message under a unique name to any chat."""
     home_chat: SessionKey | None
     draining: Callable[[], bool]
     """Whether no new turn may begin, because the gateway is about to restart."""
@@ -160,7 +160,7 @@ class SessionWorker:
             self._talk.interrupt()
 
     async def run(self) -> None:
-        """Works until it has been idle for `gateway.idle_minutes`. What fails is told to the person."""
+        """Works until it has been idle for `gateway.idle_minutes`. Failures are reported to the person."""
         try:
             async with self._open() as chat, anyio.create_task_group() as group:
                 self._talk = Talk(chat, self._surface, "gateway", self)

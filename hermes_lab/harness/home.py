@@ -176,7 +176,7 @@ def _note_changes(
     before: Sequence[str], after: Sequence[str]
 ) -> Iterator[tuple[Literal["add", "replace", "remove"], str, str]]:
     """The edits that turn entries into others, as (action, new text, old text). Changed entries are replaced one by
-    one; order alone is no change."""
+    one; a different order is not a change."""
     gone = [entry for entry in before if entry not in after]
     new = [entry for entry in after if entry not in before]
     for old, text in zip(gone, new, strict=False):

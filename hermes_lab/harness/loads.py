@@ -26,7 +26,7 @@ def loaded_skills(skills: Mapping[str, Skill], messages: Sequence[Message]) -> l
 
 
 def shows(skill: Skill, text: str) -> bool:
-    """Whether a text contains a skill's name and its body, as it stands in the file or inside JSON."""
+    """Whether a text contains a skill's name and its body, as in the file or inside JSON."""
     if not re.search(rf"(?<![\w-]){re.escape(skill.name)}(?![\w-])", text):
         return False
     lines = _lines_of(skill_format.body(skill))

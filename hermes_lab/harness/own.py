@@ -106,7 +106,7 @@ class OwnWorker:
             profile=config.agent.prompt,
         )
         if served:
-            served.bring = self._toolbox.bring
+            served.add_tools = self._toolbox.add_tools
         self._agent = Agent(
             model,
             self._toolbox,
@@ -129,9 +129,9 @@ class OwnWorker:
         """See `Worker.trajectory`."""
         return self._agent.trajectory(stop)
 
-    def bring(self, tools: Sequence[Tool]) -> None:
-        """See `Worker.bring`."""
-        self._toolbox.bring(tools)
+    def add_tools(self, tools: Sequence[Tool]) -> None:
+        """See `Worker.add_tools`."""
+        self._toolbox.add_tools(tools)
 
     async def review(self, verdicts: Sequence[Verdict]) -> Review:
         """See `Worker.review`."""

@@ -98,7 +98,7 @@ class Program(ABC):
     resumes: ClassVar[bool] = True
     """Whether a second prompt can continue its conversation."""
     writers: ClassVar[frozenset[str]] = frozenset()
-    """Its tools that write skills and notes, by which writes of its own review are told from those at work."""
+    """Its tools that write skills and notes, which distinguish writes of its own review from those of its work."""
     shell: ClassVar[Shell]
     """How scripted models run commands in it."""
     settings: ClassVar[type[Settings]] = Settings

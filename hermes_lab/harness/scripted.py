@@ -48,7 +48,7 @@ _SIDE = "Work on a task"
 class ProgramModel:
     """A `ModelClient` for a program whose model is a scripted policy.
 
-    `prompts` are those that the harness has submitted, by which the task is told from what the program adds; `skills`
+    `prompts` are those that the harness has submitted, which distinguish the task from what the program adds; `skills`
     is the folder of skills as the program sees it.
     """
 

@@ -1,4 +1,4 @@
-"""The seam between a rollout and the agent that works in it."""
+"""The interface between a rollout and the agent it runs."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -60,7 +60,7 @@ class Worker(Protocol):
         """The conversation so far, without reviews."""
         ...
 
-    def bring(self, tools: Sequence[Tool]) -> None:
+    def add_tools(self, tools: Sequence[Tool]) -> None:
         """Makes tools of the suite's session callable from now on."""
         ...
 

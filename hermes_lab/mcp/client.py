@@ -10,7 +10,7 @@ _CLOSED = ("Connection closed", "SSE stream ", "server answered a request with 2
 
 @asynccontextmanager
 async def client_of(streams: Any, on_message: Any) -> AsyncIterator[Any]:
-    """The SDK's client over those streams; `on_message` gets what the server says on its own."""
+    """The SDK's client over those streams; `on_message` receives the server's notifications and requests."""
     import mcp_types
     from mcp import Client
 

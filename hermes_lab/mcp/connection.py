@@ -172,13 +172,13 @@ class Connection:
         return self._client
 
     def lost(self, why: str) -> McpError:
-        """Notes that the connection is of no more use, and returns the error that says so."""
+        """Marks the connection as unusable, and returns the error to raise."""
         self._failure = self._failure or f"{why}{self._said()}"
         self._closing.set()
         return McpError(self._named(self._failure))
 
     async def aclose(self) -> None:
-        """Disconnects. A server of its own has ended afterwards."""
+        """Disconnects, and ends the server if it started one."""
         if self._task is None:
             return
         self._closing.set()

@@ -51,7 +51,7 @@ def declare(server: str, tool: Mapping[str, Any]) -> Declared | str:
     if not own.strip():
         return "it has no name"
     if not isinstance(description, str):
-        return "its description is no text"
+        return "its description is not text"
     if len(json.dumps(tool)) > LARGEST:
         return f"its declaration is longer than {LARGEST} characters"
     try:

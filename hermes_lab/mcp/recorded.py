@@ -22,7 +22,7 @@ class RecordedServers:
 
     def __init__(self, episode: Episode) -> None:
         self.digests = dict(episode.mcp)
-        self.bring: Callable[[Sequence[Tool]], None] | None = None
+        self.add_tools: Callable[[Sequence[Tool]], None] | None = None
         self._trajectory = episode.trajectory
         self._schemas = _served(episode.trajectory, self.digests)
 

@@ -99,7 +99,7 @@ class _Plain:
         if isinstance(referred, bool):
             referred = {} if referred else {"not": {}}
         if not isinstance(referred, dict):
-            raise UnusableSchemaError(f"has a reference to what is no schema: {reference[:100]}")
+            raise UnusableSchemaError(f"has a reference to something that is not a schema: {reference[:100]}")
         return referred | _translated(own)
 
     def _value(self, key: str, value: Any, within: tuple[str, ...], depth: int) -> Any:

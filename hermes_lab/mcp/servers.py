@@ -32,7 +32,7 @@ class Servers:
     """The servers of a run, of which those of scope `run` are connected. Shared by all its episodes.
 
     `strict`: what an episode's tools were must be what the run began with, and a server of the run that fails makes the
-    episode errored. Otherwise, in a chat, the agent is told.
+    episode errored. Otherwise, in a chat, the agent gets an error.
     """
 
     def __init__(self, config: McpConfig, blobs: Path | None, *, strict: bool) -> None:
@@ -127,7 +127,7 @@ async def open_servers(
     once in a sandbox of their own.
 
     Raises `McpError` for a server that fails and `ConfigError` for one that cannot be started; with `strict=False`, in
-    a chat, what is wrong is told to `say`, and the server left out.
+    a chat, the failure is reported to `say`, and the server is left out.
     """
     need_sdk(config)
     if strict:
@@ -188,14 +188,14 @@ class _Served:
 
 
 class EpisodeServers:
-    """The servers of one episode and its children. `bring` makes tools callable that a server gains later."""
+    """The servers of one episode and its children. `add_tools` makes tools callable that a server gains later."""
 
     def __init__(self, servers: Servers, sandbox: Sandbox) -> None:
         self._servers = servers
         self._sandbox = sandbox
         self._here = {name: _Served(snapshot) for name, snapshot in servers.snapshots.items()}
         self._opening = anyio.Lock()
-        self.bring: Callable[[Sequence[Tool]], None] | None = None
+        self.add_tools: Callable[[Sequence[Tool]], None] | None = None
 
     async def start(self) -> None:
         """Starts the servers of scope `episode`. Raises `McpError`."""
@@ -315,7 +315,7 @@ class EpisodeServers:
         new = {name: each for name, each in now.tools.items() if name not in known}
         gone = sorted(name for name in known if name not in now.tools)
         here.late |= new
-        if self.bring and new:
-            self.bring([self._tool(server, each) for each in new.values()])
+        if self.add_tools and new:
+            self.add_tools([self._tool(server, each) for each in new.values()])
         told = [{"name": n, "description": e.description, "parameters": e.parameters} for n, e in new.items()]
         return ({"new_tools": told} if told else {}) | ({"tools_gone": gone} if gone else {})

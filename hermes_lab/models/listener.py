@@ -1,4 +1,4 @@
-"""What a listener has been told of a streamed reply, so that it can be corrected."""
+"""Tracks the streamed text, so that it can be retracted."""
 
 from collections.abc import Iterable
 

@@ -23,7 +23,7 @@ def read_header(path: Path) -> Header:
                 raise ValueError("its header is longer than the file")
             found = json.loads(file.read(length))
         if not isinstance(found, dict):
-            raise TypeError("its header is no mapping")
+            raise TypeError("its header is not a mapping")
         metadata = {str(name): str(value) for name, value in found.pop("__metadata__", {}).items()}
         return Header({str(name): tuple(map(int, each["shape"])) for name, each in found.items()}, metadata)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -38,7 +38,7 @@ class TextFilter:
         self._listener = listener
         self._calls = calls
         self._text = ""
-        self._at = 0  # everything before is told, or left out
+        self._at = 0  # everything before was sent, or left out
         self._inside = ""  # a "thought", a "call" that ends, or the "rest", which is left out
 
     def add(self, piece: str) -> None:

@@ -28,7 +28,7 @@ def family_of(text: str, tools: Collection[str] = ()) -> str:
     """The name of the parser (`model.tool_parser`) for a tool call in the text.
 
     `other` if the call's format has no parser, "" if there is no call. With `tools`, a call inside other text counts
-    only if it names one of these; a text that is only a call counts whatever it names, as it is no answer.
+    only if it names one of these; a text that is only a call counts whatever it names, since it is not an answer.
     """
     if (call := _HARMONY.search(text) or _TAGGED.search(text)) and (not tools or call["name"] in tools):
         return "other"

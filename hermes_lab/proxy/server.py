@@ -39,7 +39,7 @@ class Proxy:
 
     Programs authenticate with `key`; `models` are the names that they may ask for, and any other name is answered all
     the same. `failure` is the first reply that could not be had: the episode then has no result, whatever the program
-    makes of it. A prompt that does not fit the model is no failure: it is `refused` as the program's own interface
+    makes of it. A prompt that does not fit the model is not a failure: it is `refused` as the program's own interface
     does, so that it can shorten it. `rejected` counts the endpoint's refusals of what the program itself asked for,
     such as a parameter that it tries: it gets them as they are (`RawUpstream`).
 

@@ -40,7 +40,7 @@ def find_apptainer() -> str:
     for name in PROGRAMS:
         if found := shutil.which(name):
             return found
-    raise ConfigError(f"sandbox.backend: apptainer is not installed: no {' or '.join(PROGRAMS)} on the PATH")
+    raise ConfigError(f"apptainer is not installed: no {' or '.join(PROGRAMS)} on the PATH", "sandbox.backend")
 
 
 class ApptainerMachine:

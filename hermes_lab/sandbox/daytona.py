@@ -213,7 +213,7 @@ class DaytonaMachine:
 def _api(config: SandboxConfig) -> DaytonaApi:
     settings = config.daytona
     if not re.match(r"https?://[^/]", settings.api_url):
-        raise ConfigError(f"sandbox.daytona.api_url: {settings.api_url!r} is no address; give https://HOST/api")
+        raise ConfigError(f"sandbox.daytona.api_url: {settings.api_url!r} is not an address; give https://HOST/api")
     if not (key := os.environ.get(settings.api_key_env, "").strip()):
         raise ConfigError(
             f"sandbox.daytona.api_key_env: ${settings.api_key_env} is not set; make a key at {_KEYS_PAGE} that may "

@@ -149,7 +149,7 @@ class PtyStream:
         return None
 
     def _controlled(self, message: "aiohttp.WSMessage") -> bytes:
-        """Text: what the service says of the terminal, or else what the terminal says."""
+        """Text: the service's messages about the terminal, or else the terminal's output."""
         try:
             said = message.json()
         except ValueError:

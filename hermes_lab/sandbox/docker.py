@@ -52,7 +52,7 @@ class DockerSandbox(WarmSandbox):
                 "sandbox.backend: docker runs a task's own image only for root, who can remove the files that its root"
                 " leaves in the workspace"
             )
-        volumes_of(config)  # what is wrong with them is told before a run
+        volumes_of(config)  # reports their errors before a run
         self._attached: Attached | None = None
 
     async def __aenter__(self) -> Self:

@@ -62,17 +62,17 @@ class LocalSandbox(PipedSandbox):
         return None
 
     @property
-    def seen_workspace(self) -> str:
+    def workspace_path(self) -> str:
         """The folder itself."""
         return str(self.folders.workspace)
 
     @property
-    def seen_skills(self) -> str:
+    def skills_path(self) -> str:
         """The folder itself, which commands can write to."""
         return str(self.folders.skills)
 
     @property
-    def seen_home(self) -> str:
+    def home_path(self) -> str:
         """The folder itself."""
         return str(self.folders.home)
 
@@ -102,11 +102,11 @@ class LocalSandbox(PipedSandbox):
     @property
     def _mark(self) -> str:
         """An identifier that no other session has, even with the same workspace or exchange folder."""
-        return f"{self.seen_workspace}:{self.folders.exchange.name}"
+        return f"{self.workspace_path}:{self.folders.exchange.name}"
 
     def _launch(self) -> Piped:
         inherited = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        environment: Mapping[str, str] = inherited | {"HOME": self.seen_workspace, _MARK: self._mark}
+        environment: Mapping[str, str] = inherited | {"HOME": self.workspace_path, _MARK: self._mark}
         exchange = os.open(self.folders.exchange, os.O_RDONLY | os.O_DIRECTORY)
         try:
             arguments = session(exchange, self.config, processes="hard", address_space=self.extras.address_space)

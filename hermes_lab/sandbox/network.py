@@ -54,7 +54,7 @@ async def listen_inside(pid: int, port: int) -> socket.socket:
 
 
 def _as_root(namespace: int, port: int) -> socket.socket:
-    """Joins the namespace in a thread of its own, which ends with it."""
+    """Joins the namespace in a separate thread, which ends with it."""
     made: list[socket.socket | OSError] = []
     thread = threading.Thread(target=_make, args=(namespace, port, made), name="sandbox-network")
     thread.start()

@@ -91,7 +91,7 @@ class SandboxProcess:
         try:
             encoded = script.encode(errors="surrogateescape")
         except UnicodeEncodeError:
-            raise SandboxError(f"sandbox: {command[0]!r} cannot be started: an argument is no valid text") from None
+            raise SandboxError(f"sandbox: {command[0]!r} cannot be started: an argument is not valid text") from None
         self._command.write_bytes(encoded)
         self._command.chmod(0o644)
         for path in self._paths.values():

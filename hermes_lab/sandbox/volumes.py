@@ -40,7 +40,7 @@ def _volume(text: str, *, service: str = "") -> Volume:
         raise wrong("give SOURCE:TARGET or SOURCE:TARGET:ro")
     mode = parts[2] if len(parts) == 3 else "rw"
     if mode not in ("ro", "rw"):
-        raise wrong(f"{mode!r} is no mode; give ro or rw")
+        raise wrong(f"{mode!r} is not a mode; give ro or rw")
     target = PurePosixPath(parts[1])
     if not target.is_absolute() or ".." in target.parts:
         raise wrong(f"{parts[1]} must be an absolute path in the sandbox")

@@ -121,25 +121,25 @@ class WarmSandbox(ABC):
         return launch.owner()
 
     @property
-    def seen_workspace(self) -> str:
+    def workspace_path(self) -> str:
         """The workspace's path as seen by commands."""
         return self.root.workdir if self.root else str(WORKSPACE)
 
     @property
-    def seen_skills(self) -> str:
-        """See `Sandbox.seen_skills`."""
+    def skills_path(self) -> str:
+        """See `Sandbox.skills_path`."""
         return str(ROOTED_SKILLS if self.root else SKILLS)
 
     @property
-    def seen_home(self) -> str:
-        """See `Sandbox.seen_home`."""
+    def home_path(self) -> str:
+        """See `Sandbox.home_path`."""
         return str(ROOTED_HOME if self.root else HOME)
 
     @property
     def home(self) -> WorkspaceFolder:
         """See `Sandbox.home`."""
         assert self.folders.home is not None, "the sandbox was opened without a home"
-        return WorkspaceFolder(self.folders.home, self.owner, PurePosixPath(self.seen_home))
+        return WorkspaceFolder(self.folders.home, self.owner, PurePosixPath(self.home_path))
 
     async def __aenter__(self) -> Self:
         try:
@@ -150,7 +150,7 @@ class WarmSandbox(ABC):
             seen = PurePosixPath(self.root.workdir) if self.root else WORKSPACE
             self._workspace = WorkspaceFolder(self.folders.workspace, self.owner, seen)
             self._skills = WorkspaceFolder(self.folders.skills, self.owner, ROOTED_SKILLS if self.root else SKILLS)
-            self._exchange = Exchange(self.folders.exchange, self.seen_workspace, appended=self._appended)
+            self._exchange = Exchange(self.folders.exchange, self.workspace_path, appended=self._appended)
             await self._start()
             await self._be_ready()
         except BaseException:
@@ -170,8 +170,8 @@ class WarmSandbox(ABC):
                 program.close()
             await self._end()
 
-    def sibling(self) -> Self:
-        """See `Sandbox.sibling`. Memory and process limits are separate; the workspace limit is shared."""
+    def fork(self) -> Self:
+        """See `Sandbox.fork`. Memory and process limits are separate; the workspace limit is shared."""
         if self.root is not None:
             raise SandboxError("sandbox: a task with a system of its own has no second sandbox over it")
         sibling = type(self)(self.config, self.extras)
@@ -264,7 +264,7 @@ class WarmSandbox(ABC):
             loop, replies = asyncio.get_running_loop(), self._replies()
             loop.add_reader(replies, program.close)  # process 1 says nothing to a start: it has ended
             try:
-                await program.begin(command, {**self._marks(), **environment}, workdir or self.seen_workspace)
+                await program.begin(command, {**self._marks(), **environment}, workdir or self.workspace_path)
             finally:
                 loop.remove_reader(replies)
         self.since = time.monotonic()

@@ -1,10 +1,11 @@
 """Installs and updates skills: fetched, checked, tested, and added to a library as one change. Blocks meanwhile."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.models.weights import Say
 from hermes_lab.skills import own_tests
 from hermes_lab.skills.library import check_skill_name
 from hermes_lab.skills.storage import hub
@@ -12,8 +13,6 @@ from hermes_lab.skills.storage.history import Change
 from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.text.printable import printable
 from hermes_lab.types import Skill
-
-Say = Callable[[str], None]
 
 
 class Installed(Struct, frozen=True):

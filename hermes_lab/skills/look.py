@@ -8,6 +8,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.compiled.validate import check_skill
 from hermes_lab.skills.storage import hub
+from hermes_lab.text.counted import counted
 from hermes_lab.types import Skill
 
 
@@ -26,7 +27,7 @@ class Look(Struct, frozen=True):
     def found(self) -> str:
         """How much the scan finds, such as `1 flagged, 2 warnings`; "" if nothing."""
         flagged = f"{len(self.errors)} flagged" if self.errors else ""
-        warned = f"{len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}" if self.warnings else ""
+        warned = counted(len(self.warnings), "warning") if self.warnings else ""
         return ", ".join(filter(None, (flagged, warned)))
 
 

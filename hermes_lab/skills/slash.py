@@ -55,7 +55,7 @@ async def expand_typed(prompt: str, skills: SkillSession, sandbox: Sandbox, conf
 
 async def _expanded(skill: Skill, rest: str | None, sandbox: Sandbox, config: RunConfig) -> Expanded:
     arguments = arguments_of(skill, (rest or "").strip())
-    folder = await install_skill(skill, sandbox) if skill.files else f"{sandbox.seen_skills}/{skill.name}"
+    folder = await install_skill(skill, sandbox) if skill.files else f"{sandbox.skills_path}/{skill.name}"
     result = await expanded(skill, arguments, folder, snippet_sandbox(sandbox, config))
     request = arguments.text if not result.filled else ""
     files = f"The files of the skill are in {folder}: {', '.join(sorted(skill.files))}\n\n" if skill.files else ""

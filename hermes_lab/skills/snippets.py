@@ -38,7 +38,7 @@ class Snippet(NamedTuple):
 
 
 def snippets(text: str) -> list[Snippet]:
-    """Returns the commands of a SKILL.md in order. What other code blocks show is no command."""
+    """Returns the commands of a SKILL.md in order. Other code blocks are not commands."""
     found = []
     at = 0
     for start, end, info in [*code_blocks(text), (len(text), len(text), "")]:

@@ -72,8 +72,8 @@ async def _call(ctx: ToolContext, name: str, function: str, arguments: dict[str,
     }
     order_file = f".hermes/{secrets.token_hex(8)}.json"
     await ctx.sandbox.provide(order_file, json.dumps(order).encode())
-    command = await runner(ctx.sandbox, "call", f"{ctx.sandbox.seen_skills}/{order_file}")
-    result = await ctx.sandbox.exec(command, timeout=ctx.config.timeout, workdir=ctx.sandbox.seen_workspace)
+    command = await runner(ctx.sandbox, "call", f"{ctx.sandbox.skills_path}/{order_file}")
+    result = await ctx.sandbox.exec(command, timeout=ctx.config.timeout, workdir=ctx.sandbox.workspace_path)
     try:
         answer: dict[str, Any] = json.loads(result.output.partition("\n")[0])
     except ValueError:

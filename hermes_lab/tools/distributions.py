@@ -46,7 +46,7 @@ def check_tools(agent: AgentConfig) -> None:
 def _distribution(name: str) -> dict[str, float]:
     if name not in DISTRIBUTIONS:
         known = ", ".join(DISTRIBUTIONS)
-        raise ConfigError(f"agent.distribution: no distribution {name!r}; there are: {known}")
+        raise ConfigError(f"no distribution {name!r}; there are: {known}", "agent.distribution")
     return DISTRIBUTIONS[name]
 
 

@@ -16,4 +16,4 @@ def file_path(path: str) -> str:
 def folder_path(ctx: ToolContext, path: str) -> str:
     """Returns `path` for a command, where relative paths start at the shell's current directory."""
     home = _HOME.fullmatch(path)
-    return path if home is None else f"{ctx.sandbox.seen_workspace}/{home['below'] or ''}".rstrip("/")
+    return path if home is None else f"{ctx.sandbox.workspace_path}/{home['below'] or ''}".rstrip("/")

@@ -67,7 +67,7 @@ async def search_files(
     """
     if not pattern:
         raise ToolError("pattern: must not be empty")
-    below = PurePosixPath(ctx.sandbox.seen_workspace) if ctx.config.isolates else WORKSPACE
+    below = PurePosixPath(ctx.sandbox.workspace_path) if ctx.config.isolates else WORKSPACE
     found = _found(
         file_path(path), below, glob=pattern if target == "files" else file_glob or "*", itself=target == "content"
     )

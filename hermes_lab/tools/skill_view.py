@@ -31,7 +31,7 @@ async def skill_view(ctx: ToolContext, name: str, path: str = "") -> dict[str, A
         raise ToolError("skills are not available here")
     skill = ctx.skills.find(name)
     notes = [] if skill.name == name else [f"there is no skill {name!r}; this is the closest one"]
-    file = path if path in skill.files else _inside(path, skill, ctx.sandbox.seen_skills)
+    file = path if path in skill.files else _inside(path, skill, ctx.sandbox.skills_path)
     if file in skill.files:
         note = {"note": notes[0]} if notes else {}
         return {"name": skill.name, "path": file, "content": _text(skill.files[file], file), **note}
@@ -47,12 +47,12 @@ async def skill_view(ctx: ToolContext, name: str, path: str = "") -> dict[str, A
     return answer
 
 
-def _inside(path: str, skill: Skill, seen_skills: str) -> str:
+def _inside(path: str, skill: Skill, skills_path: str) -> str:
     """Normalizes the path of a skill's file, which models write in several ways; "" is the skill itself."""
     if not path.strip():
         return ""
     file = posixpath.normpath(path.strip())
-    for folder in (f"{seen_skills}/{skill.name}", skill.name):
+    for folder in (f"{skills_path}/{skill.name}", skill.name):
         if file == folder or file.startswith(f"{folder}/"):
             file = posixpath.relpath(file, folder)
     return "" if file == "." or file.casefold() == _ITSELF else file

@@ -166,7 +166,7 @@ class Toolbox:
         self._added = {name: tool for name, tool in self._added.items() if not _is_served(tool)}
         self._added |= {name: tool for name, tool in given.items() if name not in kit}
 
-    def bring(self, tools: Sequence[Tool]) -> None:
+    def add_tools(self, tools: Sequence[Tool]) -> None:
         """Adds tools that can be called from now on. The schemas do not change; the caller must describe the tools."""
         self._check_names_are_free(tools)
         self._added |= _by_name(tools)
@@ -296,7 +296,7 @@ def _kit(
     for name in disabled:
         if name not in known and name not in installed.broken:
             raise ConfigError(
-                f"agent.disabled_tools: no tool {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}"
+                f"no tool {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}", "agent.disabled_tools"
             )
     chosen: dict[str, Tool] = {}
     for toolset in toolsets:
@@ -305,7 +305,7 @@ def _kit(
         installed.check([name for name in members if name not in disabled])
         if all(name in missing for name in members):
             reasons = "; ".join(f"{name}: {missing[name]}" for name in members)
-            raise ConfigError(f"agent.toolsets: {toolset} cannot work here: {reasons}")
+            raise ConfigError(f"{toolset} cannot work here: {reasons}", "agent.toolsets")
         chosen |= {name: known[name] for name in members if name not in missing and name not in disabled}
     return _resolved({name: tool for name, tool in chosen.items() if name not in refusing}, profile)
 
@@ -357,7 +357,7 @@ def _members(name: str) -> list[str]:
     hint = did_you_mean(name, (*toolsets, *known))
     broken = ", ".join(installed_tools().broken)
     also = f"; these plugins cannot be loaded, see the warning: {broken}" if broken else ""
-    raise ConfigError(f"agent.toolsets: no toolset {name!r}{hint}; there are: {', '.join(toolsets)}{also}")
+    raise ConfigError(f"no toolset {name!r}{hint}; there are: {', '.join(toolsets)}{also}", "agent.toolsets")
 
 
 def _hint(name: str, known: Collection[str]) -> str:

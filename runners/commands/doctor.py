@@ -78,7 +78,7 @@ def _apptainer() -> Finding:
     try:
         program = find_apptainer()
     except ConfigError as error:
-        return Finding("apptainer", False, str(error).removeprefix("sandbox.backend: "), needed=False)
+        return Finding("apptainer", False, error.message, needed=False)
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip()
     return Finding("apptainer", True, f"{program}, {said or 'unknown version'} (not started)", needed=False)
 

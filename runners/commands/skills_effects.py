@@ -8,9 +8,9 @@ import typer
 
 from hermes_lab.analysis.skill_effects.capture import Capture, captures
 from hermes_lab.analysis.skill_effects.funnel import Funnel, funnels, read_seen
-from hermes_lab.analysis.skill_effects.treatment import GIVEN
 from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.lane import SKILL_ARMS
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_health import COUNTS
@@ -136,7 +136,7 @@ def _capture(caught: Sequence[Capture] | None) -> Lines:
 
 def _chain(chain: Sequence[Funnel], frame: "pd.DataFrame") -> Lines:
     """A row for each arm with skills, also for one without an episode in which a skill was relevant."""
-    arms: dict[str, list[Funnel]] = {arm: [] for arm in GIVEN if (frame["arm"] == arm).any()}
+    arms: dict[str, list[Funnel]] = {arm: [] for arm in SKILL_ARMS if (frame["arm"] == arm).any()}
     for funnel in chain:
         arms.setdefault(funnel.arm, []).append(funnel)
     if not arms:

@@ -222,9 +222,9 @@ def _nth(suite: Suite, split: str, seed: int, world: int, number: int | None) ->
     try:
         return number, suite.load(split=split, count=number + 1, seed=seed, world=world)[number]
     except ConfigError as error:
-        if not str(error).startswith("suite.count: "):
+        if error.field != "suite.count":
             raise
-        raise ConfigError(f"--task: {str(error).removeprefix('suite.count: ')}; the first is task 0") from None
+        raise ConfigError(f"--task: {error.message}; the first is task 0") from None
 
 
 def _show_options(suite: Suite, task: Task, seed: int, world: int | None, config: list[str] | None) -> str:

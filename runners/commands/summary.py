@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from hermes_lab.lane import LEARNING_ARMS
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.evaluation import evaluation_lines, rate_text
@@ -35,22 +36,22 @@ def say_warnings(content: dict[str, Any]) -> None:
 
 
 def say_warnings_of(*runs: Path, told: str = "", arms: Collection[str] = ()) -> None:
-    """Prints the warnings of several runs, or of some of their arms, each with the run's folder; not those of arms that
-    `told` has covered."""
-    from hermes_lab.analysis.skill_effects.treatment import is_told
-
-    for run, warning in warnings_of_runs(*runs, arms=arms):
-        if not is_told(warning, told):
-            output.say(f"warning: {run}: {warning}")
+    """Prints the warnings of several runs, or of some of their arms, each with the run's folder."""
+    for run, warning in warnings_of_runs(*runs, told=told, arms=arms):
+        output.say(f"warning: {run}: {warning}")
 
 
-def warnings_of_runs(*runs: Path, arms: Collection[str] = ()) -> Iterator[tuple[Path, str]]:
-    """The warnings of several runs, or of some of their arms, each with its run."""
+def warnings_of_runs(*runs: Path, told: str = "", arms: Collection[str] = ()) -> Iterator[tuple[Path, str]]:
+    """The warnings of several runs, or of some of their arms, each with its run; not those that the verdicts `told`
+    state already."""
     from hermes_lab.analysis.summaries.summary import summarize
+    from hermes_lab.analysis.summaries.warnings import repeated_warnings
+    from hermes_lab.manifest import read_manifest
 
     for run in runs:
-        for warning in summarize(run, arms)["warnings"]:
-            yield run, warning
+        content = summarize(run, arms)
+        shown = repeated_warnings(content, read_manifest(run).config, told) if told else ()
+        yield from ((run, warning) for warning in content["warnings"] if warning not in shown)
 
 
 def show_summary(content: dict[str, Any], *, json: bool) -> None:
@@ -150,12 +151,10 @@ def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _given(group: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Skills that were written and used; nothing where there were none, unless the arm should have given them."""
-    from hermes_lab.analysis.skill_effects.treatment import LEARNING
-
     treatment = group["treatment"]
     if not treatment:
         return
-    if group["skills_written"] or group["arm"] in LEARNING:
+    if group["skills_written"] or group["arm"] in LEARNING_ARMS:
         dropped = f", {group['skills_dropped']} dropped in merges" if group["skills_dropped"] else ""
         yield "skills written", f"{group['skills_written']}{dropped}"
     notes = f"; notes in {treatment['noted']:,}" if treatment["noted"] else ""

@@ -15,24 +15,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 from anyio.from_thread import start_blocking_portal
 
-from hermes_lab.activity import Activities
-from hermes_lab.config.digest import config_digest
 from hermes_lab.config.mcp import McpConfig
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.contexts import open_contexts
 from hermes_lab.errors import ConfigError, McpError
 from hermes_lab.harness.check import check_agent
 from hermes_lab.harness.installed import Installed, find_installed
 from hermes_lab.harness.state import states_of
 from hermes_lab.manifest import read_manifest
 from hermes_lab.mcp.results import FOLDER as BLOBS
-from hermes_lab.mcp.servers import open_servers
-from hermes_lab.mcp.snapshot import differences, tools_digest
-from hermes_lab.models import open_auxiliary, open_models
+from hermes_lab.mcp.servers import Servers, open_servers
+from hermes_lab.mcp.snapshot import differences
+from hermes_lab.models import open_models
 from hermes_lab.protocols import Suite
 from hermes_lab.records import write_json
 from hermes_lab.rewards import reward_warnings
-from hermes_lab.rollout import RolloutContext
 from hermes_lab.runners.engine.batch import Done, finalize_lanes, has_pending, read_done, run_lanes
 from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.executors import open_executor
@@ -46,13 +44,12 @@ from hermes_lab.runners.engine.snapshots import remove_partial_snapshots
 from hermes_lab.runners.engine.tally import Progress, Quiet, Tally
 from hermes_lab.runners.engine.weights import weights_digest, weights_of, wrap_adapter_errors
 from hermes_lab.runners.interrupt import ignored_interrupts, one_interrupt
-from hermes_lab.sandbox import missing_guarantees, open_sandbox, open_sandboxes, probe
+from hermes_lab.sandbox import missing_guarantees, open_sandbox, probe
 from hermes_lab.suites import SuiteWithWarnings, servers_of
 from hermes_lab.tools.toolbox import check_toolsets
 from hermes_lab.types import ServedTools, Task
-from hermes_lab.verification import check_judge, open_judge
+from hermes_lab.verification import check_judge
 from hermes_lab.verification.workspaces import FOLDER
-from hermes_lab.web import open_web
 
 if TYPE_CHECKING:
     from hermes_lab.runners.engine.stopping import Stopping
@@ -270,7 +267,6 @@ async def _run(
         listener.warning(remark)
     if warning := reward_warnings(config.reward):
         listener.warning(warning)
-    web = open_web(config.web)
     with one_interrupt():
         await probe(config.sandbox)
         if task := rooted(plan.tasks()):
@@ -285,39 +281,25 @@ async def _run(
         )
         async with (
             opened as models,
-            open_auxiliary(config, say=say) as auxiliary,
-            open_judge(config, say=say) as judge,
-            open_sandboxes(config.sandbox) as opener,
-            open_servers(servers_of(config.mcp, plan.suite), opener, folder / BLOBS) as servers,
+            open_contexts(
+                config,
+                plan.suite,
+                models,
+                say=say,
+                warn=listener.warning,
+                workspaces=folder / FOLDER if config.run.keep_workspaces else None,
+                program=program,
+                states=states_of(config, folder),
+                blobs=folder / BLOBS,
+            ) as contexts,
         ):
-            if changed := next(differences(read_manifest(folder).mcp, servers.served), ""):
+            servers, tally.activities = contexts[0].servers, contexts[0].activities
+            served = servers.served if isinstance(servers, Servers) else {}
+            if changed := next(differences(read_manifest(folder).mcp, served), ""):
                 raise McpError(f"{changed} since the run started")
-            for warning in servers.warnings():
-                listener.warning(warning)
-            digest = tools_digest(config_digest(config), servers.served)
-            kept = folder / FOLDER if config.run.keep_workspaces else None
-            tally.activities = activities = Activities()
-            contexts = [
-                RolloutContext(
-                    config,
-                    digest,
-                    plan.suite,
-                    model,
-                    opener,
-                    web,
-                    auxiliary,
-                    judge,
-                    kept,
-                    program,
-                    states_of(config, folder),
-                    servers if servers.config.servers else None,
-                    activities=activities,
-                )
-                for model in models
-            ]
             async with (
                 open_executor(config, contexts, adapters, say) as run_episode,
-                shown_running(folder, activities),
+                shown_running(folder, tally.activities),
             ):
                 with listener.progress(tally) as progress, relay_logs(say, named=plan.wanted > 1):
                     lanes, stopping = plan.lanes, tally.stopping

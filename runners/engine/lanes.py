@@ -17,9 +17,6 @@ from hermes_lab.skills.placebo import placebo, placebo_notes
 from hermes_lab.suites import OracleSuite
 from hermes_lab.types import MemoryWrite, SkillWrite
 
-LEARNING: frozenset[Arm] = frozenset({"on", "placebo"})
-"""The arms whose library grows."""
-
 
 @dataclass(frozen=True)
 class LaneState:

@@ -13,11 +13,10 @@ import msgspec
 
 from hermes_lab.config.schema import Arm, RunConfig
 from hermes_lab.harness.worker import ReviewWhen
-from hermes_lab.lane import MAIN
+from hermes_lab.lane import LEARNING_ARMS, MAIN
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import RolloutSpec
-from hermes_lab.runners.engine.lanes import LEARNING
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.registry import wrap_suite_errors
 from hermes_lab.tasks_version import with_version
@@ -53,7 +52,7 @@ class Lane:
     @property
     def learns(self) -> bool:
         """Whether its library grows."""
-        return self.arm in LEARNING
+        return self.arm in LEARNING_ARMS
 
     @property
     def steps(self) -> range:

@@ -1,6 +1,5 @@
 """Live counts of a run by arm, with its pace and the estimated time left."""
 
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hermes_lab.activity import Activities, Running, State
 from hermes_lab.analysis.summaries.warnings import EARLY, EARLY_REASONS, PLAIN, early_warning
+from hermes_lab.lane import arm_and_weights
 from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.episode_summary import EpisodeSummary
 from hermes_lab.runners.engine.plan import Lane
@@ -139,7 +139,7 @@ class Tally:
 def arm_of(lane: str, phase: Phase = "learn") -> str:
     """The group that a lane's episodes are counted in: its arm, weights and phase. A lane outside an experiment is its
     own arm."""
-    name = re.sub(r"-r\d+-w\d+(?=(-a\d+)?$)", "", lane)
+    name = arm_and_weights(lane)
     return f"{name}, held out" if phase == "heldout" else name
 
 

@@ -5,7 +5,7 @@ import os
 import pickle
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -14,26 +14,22 @@ import anyio.to_thread
 import msgspec
 
 from hermes_lab.activity import Activities
-from hermes_lab.config.digest import config_digest
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.contexts import open_contexts
 from hermes_lab.errors import HermesLabError, McpError
 from hermes_lab.harness.installed import Installed
 from hermes_lab.harness.state import States
 from hermes_lab.knowledge import Knowledge
-from hermes_lab.mcp.servers import Servers, open_servers
-from hermes_lab.mcp.snapshot import tools_digest
-from hermes_lab.models import open_again, open_auxiliary
+from hermes_lab.mcp.servers import Servers
+from hermes_lab.models import open_again
 from hermes_lab.models.adapters import PACKAGED, adapter_folder
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.runners.engine.garbage import collect_rarely
 from hermes_lab.runners.engine.log_relay import episode_context
 from hermes_lab.runners.engine.open_files import raise_open_file_limit
-from hermes_lab.sandbox import open_sandboxes, probe
-from hermes_lab.suites import servers_of
+from hermes_lab.sandbox import probe
 from hermes_lab.types import ModelIdentity
-from hermes_lab.verification import open_judge
-from hermes_lab.web import open_web
 
 _log = logging.getLogger(__name__)
 
@@ -109,34 +105,23 @@ class Worker:
                     say=_log.info,  # the driver has already shown it
                 )
                 models = await stack.enter_async_context(opened)
-                auxiliary = await stack.enter_async_context(open_auxiliary(config, say=_log.info))
-                judge = await stack.enter_async_context(open_judge(config, say=_log.info))
-                sandbox = await stack.enter_async_context(open_sandboxes(config.sandbox))
-                web = open_web(config.web)
                 setup = self._setup
-                servers = await stack.enter_async_context(
-                    open_servers(servers_of(config.mcp, setup.suite), sandbox, setup.blobs)
+                opening = open_contexts(
+                    config,
+                    setup.suite,
+                    models,
+                    say=_log.info,
+                    warn=_log.info,
+                    workspaces=setup.workspaces,
+                    program=setup.program,
+                    states=setup.states,
+                    blobs=setup.blobs,
+                    activities=self._activities,
                 )
-                if servers.served and tools_digest(config_digest(config), servers.served) != setup.digest:
+                contexts = await stack.enter_async_context(opening)
+                if contexts[0].servers and contexts[0].config_digest != setup.digest:
                     raise McpError("mcp.servers: their tools are not those with which the run began")
-                self._contexts = [
-                    RolloutContext(
-                        config,
-                        setup.digest,
-                        setup.suite,
-                        model,
-                        sandbox,
-                        web,
-                        auxiliary,
-                        judge,
-                        setup.workspaces,
-                        setup.program,
-                        setup.states,
-                        servers if servers.config.servers else None,
-                        activities=self._activities,
-                    )
-                    for model in models
-                ]
+                self._contexts = [replace(context, config_digest=setup.digest) for context in contexts]
                 self._opened.set()
                 await self._closing.wait()
         except HermesLabError as error:

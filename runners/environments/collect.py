@@ -22,6 +22,7 @@ from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.refusals import Refused
 from hermes_lab.models.server import VllmServer, is_cpu_build
 from hermes_lab.models.sleeping import SLEEP_ENVIRONMENT, SLEEP_OPTIONS, sleep, wake
+from hermes_lab.models.weights import Say
 from hermes_lab.protocols import Suite
 from hermes_lab.runners.engine.execute import Listener, RunPlan, execute
 from hermes_lab.runners.engine.lanes import initial_library
@@ -32,7 +33,6 @@ from hermes_lab.tasks import load_suite
 from hermes_lab.training.batch_tasks import batch_tasks
 from hermes_lab.training.grpo_config import NOT_SHARED, Batch, Sharing
 from hermes_lab.training.lock import LockedConfig
-from hermes_lab.training.lora import Say
 from hermes_lab.types import Task
 
 _STOP_SECONDS = 15.0

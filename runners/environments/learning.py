@@ -29,6 +29,7 @@ from hermes_lab.runners.interrupt import one_interrupt
 from hermes_lab.sandbox import missing_guarantees
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.registry import wrap_suite_errors
+from hermes_lab.text.counted import counted
 from hermes_lab.types import Episode
 
 COMMAND = "reviews"
@@ -81,8 +82,7 @@ def _report_errors(outcomes: Sequence[LaneOutcome], say: Say) -> None:
     if errors and not any(outcome.reviewed for outcome in outcomes):
         raise InfraError(f"the work of all {len(outcomes)} learning episodes errored; the last: {errors[-1]}")
     if errors:
-        count = f"{len(errors)} rollout{'s' if errors[1:] else ''}"
-        say(f"warning: {count} of learning episodes errored; the last: {errors[-1]}")
+        say(f"warning: {counted(len(errors), 'rollout')} of learning episodes errored; the last: {errors[-1]}")
 
 
 class _Progress:

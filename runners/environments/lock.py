@@ -7,8 +7,8 @@ import yaml
 
 from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
 from hermes_lab.errors import ConfigError
-from hermes_lab.training.attempts import refuse_environment, refuse_other_values, refuse_server_options
 from hermes_lab.training.lock import HOW_TO_CHANGE, load_lock, locked_overrides, locked_value
+from hermes_lab.training.lock_enforcement import refuse_environment, refuse_other_values, refuse_server_options
 
 _ENV_FIELDS = {
     "env.group_size": "grpo.group_size",

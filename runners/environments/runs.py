@@ -1,6 +1,6 @@
 """Rollouts for environments: feed an Atropos server, write groups to a file, evaluate on held-out tasks."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -24,18 +24,17 @@ from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.atropos.watch import Explained, Watch, explained
 from hermes_lab.envs.learning.lanes import Draw
 from hermes_lab.envs.learning.records import LearningPlan
-from hermes_lab.envs.refusals import others
+from hermes_lab.envs.refusals import other_reasons
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.envs.signal import Rated, Signal, signal_of
 from hermes_lab.errors import ConfigError, InfraError
+from hermes_lab.models.weights import Say
 from hermes_lab.records import EpisodeLog, read_episodes, write_json
 from hermes_lab.runners.engine.executors import open_executor
 from hermes_lab.runners.environments.learning import learn
 from hermes_lab.runners.environments.lock import load_locked
 from hermes_lab.runners.interrupt import one_interrupt
 from hermes_lab.types import Episode
-
-Say = Callable[[str], None]
 
 
 def run_serve(sources: Sequence[str], api_url: str, lock: Path | None, out: Path | None, say: Say) -> None:
@@ -122,7 +121,7 @@ class Checked(NamedTuple):
     @property
     def tips(self) -> list[str]:
         """Advice, if there is reason for it."""
-        return self.found.tips if self.signal.few or others(self.signal.refused) else []
+        return self.found.tips if self.signal.few or other_reasons(self.signal.refused) else []
 
     def rows(self, config: EnvConfig) -> list[tuple[str, str]]:
         """The lines of a report."""

@@ -123,7 +123,7 @@ def _load(config: RunConfig, suite: Suite, seed: int, world: int) -> list[Task]:
         with wrap_suite_errors(suite):
             return suite.load(split=config.suite.split, count=training + heldout, seed=seed, world=world)
     except ConfigError as error:
-        if not heldout or not str(error).startswith("suite.count"):
+        if not heldout or error.field != "suite.count":
             raise
         raise ConfigError(
             f"learning.heldout.tasks: {training} training tasks and {heldout} held-out tasks are too many: {error}"

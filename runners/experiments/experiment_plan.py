@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.lane import LEARNING_ARMS
 from hermes_lab.registration import Primary
 from hermes_lab.runners.engine.budget import Budget, Share
-from hermes_lab.runners.engine.lanes import LEARNING
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.engine.registration import analysis_of, primary_of, units_at_once
 from hermes_lab.runners.engine.weights import weights_of
@@ -173,7 +173,7 @@ def plan_experiment(config: RunConfig, lanes: Sequence[Lane], budget: Budget, fi
 def _untreated(config: RunConfig, heldout: int) -> Iterator[str]:
     """Why arms may never learn, or never use what they learn, as far as the plan can tell."""
     learning, every = config.learning, config.skills.review_every
-    arms = " and ".join(f"`{arm}`" for arm in learning.arms if arm in LEARNING)
+    arms = " and ".join(f"`{arm}`" for arm in learning.arms if arm in LEARNING_ARMS)
     if not arms:
         return
     # Skills that the last round writes are used by held-out tasks only.

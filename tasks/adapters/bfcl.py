@@ -54,7 +54,7 @@ class Bfcl:
             raise ConfigError(f"suite.split: bfcl has no split {split!r}; there are: {', '.join(self.splits)}")
         entries = read_entries(split)
         if count > len(entries):
-            raise ConfigError(f"suite.count: {count} tasks are wanted, but bfcl's {split} has {len(entries)}")
+            raise ConfigError(f"{count} tasks are wanted, but bfcl's {split} has {len(entries)}", "suite.count")
         chosen = Draws("bfcl", seed).shuffled(entries) if seed else entries
         return [_task(entry) for entry in chosen[: count or None]]
 

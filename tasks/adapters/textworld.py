@@ -74,7 +74,7 @@ class TextWorld:
         if split not in self.splits:
             raise ConfigError(f"suite.split: textworld has no split {split!r}; there are: {', '.join(SPLITS)}")
         if count < 1:
-            raise ConfigError("suite.count: textworld is endless; say how many tasks, at least 1")
+            raise ConfigError("textworld is endless; say how many tasks, at least 1", "suite.count")
         return [self._task(split, seed, number) for number in range(count)]
 
     def _task(self, split: str, seed: int, number: int) -> Task:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from fakes.episodes import record
 
-from hermes_lab.analysis.skill_effects.treatment import GIVEN
+from hermes_lab.lane import SKILL_ARMS
 from hermes_lab.types import Episode, MemoryUse, MemoryWrite, ModelIdentity, TaskInfo, Trajectory, Usage, Verdict
 
 NOTE = MemoryWrite("add", "memory", "review", "", "model-a", "", "after", "Check the totals.")
@@ -22,7 +22,7 @@ def make_episode(
     """An episode that finished; `success` None is one that nothing judged. In arms with skills the treatment happened:
     notes were in the prompt, and more were written."""
     arm = lane.partition("-")[0]
-    notes = MemoryUse(f"notes of {arm}", (NOTE,)) if arm in GIVEN else MemoryUse()
+    notes = MemoryUse(f"notes of {arm}", (NOTE,)) if arm in SKILL_ARMS else MemoryUse()
     usual = record(
         suite="demo",
         task_id=f"t{task}",

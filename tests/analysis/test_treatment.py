@@ -226,6 +226,12 @@ def test_one_arm_of_two_runs_is_compared_as_if_there_were_no_other(write_run: Wr
     assert "`placebo` never learned" in told_by_compare(one, two)
 
 
+def test_what_a_verdict_states_is_not_warned_of_again(write_run: WriteRun) -> None:
+    run = four_arms(write_run, "one", skills=LISTED, **REVIEWED)
+    told = told_by_compare(run, "--arms", "off,on")
+    assert told.count("`on` never loaded a skill (listed in") == 1, told
+
+
 def test_arms_that_are_left_out_warn_of_nothing(write_run: WriteRun) -> None:
     one = four_arms(write_run, "one", solved=6, skills=LOADED, **REVIEWED)
     assert "placebo" not in told_by_compare(one, "--arms", "off,on")
@@ -244,5 +250,5 @@ def test_an_unfinished_arm_is_told_with_the_episodes_wanted_of_it(write_run: Wri
 
 def test_the_same_weights_in_two_runs_are_told_apart_by_their_runs(write_run: WriteRun) -> None:
     one, two = (write_run([*lane("off"), *lane("on")], folder=name, wanted=2 * TASKS) for name in ("one", "two"))
-    assert f"{one}: model-a untuned, skills off: 3/6" in told_by_compare(one, two)
-    assert f"{two}: model-a untuned, skills on: 3/6" in told_by_compare(one, two)
+    assert f"{one}: model-a, skills off: 3/6" in told_by_compare(one, two)
+    assert f"{two}: model-a, skills on: 3/6" in told_by_compare(one, two)

@@ -65,7 +65,7 @@ LOGPROBS = (None, -0.5, -0.1)
         ({"logprobs": ((None, math.nan, -0.1), LOGPROBS)}, "its log-probability is nan"),
         ({"episodes": ("s|t|main|0|0", "s|u|main|0|1")}, r"is of episode 's\|u\|main\|0\|1'"),
         ({"samples": (0, 2)}, r"by task and sample of 's\|t\|main\|0\|2'"),
-        ({"rewards": (math.nan, 0.0)}, "is no finite number"),
+        ({"rewards": (math.nan, 0.0)}, "is not a finite number"),
         ({"rewards": (0.5, 0.5)}, "sequence 0: its advantage is 0.707107; by the rewards it is 0"),
         ({"advantages": (0.0, 0.0)}, "sequence 0: its advantage is 0; by the rewards it is 0.707107"),
         ({"episodes": ("s|t|main|0|0",) * 2, "samples": (0, 0)}, "its advantage"),

@@ -103,7 +103,7 @@ def test_jobs_of_the_file_are_changed_there_alone(tmp_path: Path) -> None:
     refused = cron(tmp_path, "remove", "news")
     assert refused.stderr.splitlines()[-1].endswith(f"news is a job of {tmp_path}/config.yaml: remove it there")
     refused = cron(tmp_path, "add", "news", DAILY, "x")
-    assert refused.stderr.splitlines()[-1].endswith("a job 'news' stands in config.yaml: change it there")
+    assert refused.stderr.splitlines()[-1].endswith("a job 'news' is defined in config.yaml; edit it there")
     config(tmp_path, "")
     cron(tmp_path, "add", "mine", DAILY, "x")
     config(tmp_path, "cron:\n- {name: mine, schedule: '@hourly', prompt: Summarise.}\n")

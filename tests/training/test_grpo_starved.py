@@ -9,15 +9,16 @@ from fakes.episodes import conversation, rollout, trajectory
 from fakes.grpo_rounds import MadeUp, made_up_config, train
 
 from hermes_lab.config.sources import load_config
+from hermes_lab.envs.advice import measure
 from hermes_lab.envs.groups import build_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import read_card
+from hermes_lab.training.early_stop import Start, advice, partly, starved
 from hermes_lab.training.evaluations import read_evaluations
 from hermes_lab.training.grpo_config import GrpoConfig
 from hermes_lab.training.lineage import lineage
 from hermes_lab.training.lock import GrpoLock, load_lock
 from hermes_lab.training.rounds import Rounds, stopped
-from hermes_lab.training.starved import Start, advice, measure, partly, starved
 from hermes_lab.training.status import status
 from hermes_lab.types import Episode, Message, TokenBranch
 

@@ -16,11 +16,11 @@ from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.records import write_json
 from hermes_lab.runners.cli import app
 from hermes_lab.training.adapters import find_adapter
-from hermes_lab.training.attempts import locked_run_config, refuse_environment
 from hermes_lab.training.checkpoint_manifest import SEAL, check_rates
 from hermes_lab.training.config import TrainConfig, load_train_config
 from hermes_lab.training.grpo_steps import RoundBatch, take_steps
 from hermes_lab.training.lock import load_lock, lock_digest, write_lock
+from hermes_lab.training.lock_enforcement import locked_run_config, refuse_environment
 from hermes_lab.training.rounds import Policy, Rounds, RoundTraining
 from hermes_lab.training.training_run import TrainingRun
 

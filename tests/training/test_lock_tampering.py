@@ -13,9 +13,9 @@ from fakes.adapters import make_adapter
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import identify
-from hermes_lab.training.attempts import locked_run_config
 from hermes_lab.training.config import TrainConfig, load_train_config
 from hermes_lab.training.lock import load_lock, lock_digest, write_lock
+from hermes_lab.training.lock_enforcement import locked_run_config
 from hermes_lab.training.training_run import TrainingRun
 
 SHIPPED = Path("configs/locks/grpo-cpu.yaml")

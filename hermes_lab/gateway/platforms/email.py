@@ -1,4 +1,4 @@
-"""E-mail: an IMAP inbox and an SMTP server. Each thread of mails is a conversation of its own."""
+"""E-mail: an IMAP inbox and an SMTP server. Each e-mail thread is a separate conversation."""
 
 import hashlib
 import ipaddress

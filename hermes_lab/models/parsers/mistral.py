@@ -3,8 +3,8 @@
     [TOOL_CALLS][{"name": NAME, "arguments": {...}}, ...]
     [TOOL_CALLS]NAME[ARGS]{...}[TOOL_CALLS]NAME[CALL_ID]ID[ARGS]{...}[TOOL_CALLS]NAME{...}
 
-Reasoning stands in `[THINK]` (tokenizer v13) or `<think>`; a call ends it. The server must leave special tokens in the
-text: with vLLM, `skip_special_tokens: false`. A missing `[ARGS]` is no loss.
+Reasoning is in `[THINK]` (tokenizer v13) or `<think>`; a call ends it. The server must leave special tokens in the
+text: with vLLM, `skip_special_tokens: false`. A missing `[ARGS]` is harmless.
 """
 
 import json

@@ -24,7 +24,7 @@ class Dialect(Protocol):
     """How the paths of its requests end."""
 
     def read(self, body: Mapping[str, Any]) -> Asked:
-        """What a request asks. Unknown content is kept as JSON text. Raises `ValueError` for what is no request."""
+        """What a request asks. Unknown content is kept as JSON text. Raises `ValueError` for an invalid request."""
         ...
 
     def reply(self, generation: Generation, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def package() -> Package:
 
 
 SAYS = b"\nhermes-lab "
-"""Begins what the starting worker says. The last of it is `READY`."""
+"""The first output of a starting worker. The last is `READY`."""
 assert READY.startswith(SAYS)
 
 

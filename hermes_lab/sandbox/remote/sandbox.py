@@ -111,13 +111,13 @@ class RemoteSandbox:
         return await self._alive().request(op, body, sandbox=self._number, **head)
 
     @property
-    def seen_workspace(self) -> str:
-        """See `Sandbox.seen_workspace`."""
+    def workspace_path(self) -> str:
+        """See `Sandbox.workspace_path`."""
         return str(self._seen["workspace"])
 
     @property
-    def seen_skills(self) -> str:
-        """See `Sandbox.seen_skills`."""
+    def skills_path(self) -> str:
+        """See `Sandbox.skills_path`."""
         return str(self._seen["skills"])
 
     async def read(self, path: str, limit: int = 10_000_000) -> bytes:
@@ -170,12 +170,12 @@ class RemoteSandbox:
         raise SandboxError("sandbox: it was opened without a home")
 
     @property
-    def seen_home(self) -> str:
+    def home_path(self) -> str:
         """There is none."""
         raise SandboxError("sandbox: it was opened without a home")
 
-    def sibling(self) -> "RemoteSandbox":
-        """See `Sandbox.sibling`."""
+    def fork(self) -> "RemoteSandbox":
+        """See `Sandbox.fork`."""
         return RemoteSandbox(self._config, self._machine, self._extras, host=self)
 
 

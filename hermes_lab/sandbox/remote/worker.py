@@ -103,7 +103,7 @@ class Worker:
     async def _open(self, head: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
         del body
         if (host := head.get("host")) is not None:
-            sandbox = self._sandboxes[host].sibling()
+            sandbox = self._sandboxes[host].fork()
         else:
             config: Any = SimpleNamespace(**head["config"])
             workspace = Path(head["workspace"]) if head["workspace"] else None
@@ -115,7 +115,7 @@ class Worker:
         except ImportError as error:
             raise SandboxError(f"sandbox: {error}") from None
         self._sandboxes[head["sandbox"]] = sandbox
-        return {"workspace": sandbox.seen_workspace, "skills": sandbox.seen_skills}, b""
+        return {"workspace": sandbox.workspace_path, "skills": sandbox.skills_path}, b""
 
     async def _close(self, head: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
         """Ends a sandbox, once what it still does has ended."""

@@ -53,7 +53,7 @@ def parse_source(text: str, ref: str = "") -> Source:
     """Returns what a person means by `text`; a folder that exists comes first. Uses no network.
 
     The address of a page, `https://github.com/USER/REPO/tree/REF/PATH`, keeps REF/PATH in one piece, since a branch may
-    have slashes; `checkout` tells them apart. Raises `ConfigError` if it is no source.
+    have slashes; `checkout` tells them apart. Raises `ConfigError` for an invalid source.
     """
     if not text.strip():
         raise ConfigError(f"the source is empty; give {FORMS}")
@@ -149,7 +149,7 @@ def _git(*args: str, url: str) -> str:
         environment.pop(variable, None)
     command = ["git", *settings, *args]
     try:
-        # A session of its own, so that its helpers, which fetch, end with it.
+        # A new session, so that its helpers, which fetch, end with it.
         process = subprocess.Popen(
             command,
             env=environment,

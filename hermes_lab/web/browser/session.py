@@ -65,7 +65,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class _Broken(Exception):
-    """The program ended, or said what it never says."""
+    """The program ended, or broke its protocol."""
 
 
 class BrowserSession:
@@ -112,7 +112,7 @@ class BrowserSession:
         protected = config.backend == "local" and os.geteuid() != 0
         arguments = [*_ARGUMENTS, *([] if protected else ["--no-zygote"]), *([] if site.network else [_NO_HOSTS])]
         options = {"sandbox": protected, "arguments": arguments, "most": MOST, **TIMES}
-        program = (str(installed.driver / "node"), f"{sandbox.seen_skills}/{_SCRIPT}")
+        program = (str(installed.driver / "node"), f"{sandbox.skills_path}/{_SCRIPT}")
         # DEBUG puts what Chromium complains of on stderr.
         environment = {"HOME": _FOLDER, "TMPDIR": _FOLDER, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
         environment |= {"DEBUG": "pw:browser", "DEBUG_COLORS": "0"}

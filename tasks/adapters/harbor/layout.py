@@ -100,7 +100,7 @@ async def put(task: HarborTask, packed: bytes, target: str, sandbox: Sandbox, wh
     """Unpacks an archive of `pack` in a folder, which is made if need be."""
     name = f"{secrets.token_hex(8)}.tar"
     await sandbox.provide(name, packed)
-    folder, archive = shlex.quote(target), f"{sandbox.seen_skills}/{name}"
+    folder, archive = shlex.quote(target), f"{sandbox.skills_path}/{name}"
     await _check(task, sandbox, where, f"mkdir -p {folder} && tar -xf {archive} -C {folder} --no-same-owner", 600)
     await sandbox.provide(name, b"")
 

@@ -116,7 +116,7 @@ class HarborSuite:
         self._refuse()
         tasks = self.supported
         if count > len(tasks):
-            raise ConfigError(f"suite.count: {count} tasks requested, but {self.path} has {len(tasks)}")
+            raise ConfigError(f"{count} tasks requested, but {self.path} has {len(tasks)}", "suite.count")
         chosen = Draws("harbor", seed).shuffled(tasks) if seed else tasks
         return [self._task(task) for task in chosen[: count or None]]
 

@@ -124,7 +124,7 @@ async def run_script(
         .format(
             begun=begun,
             unpacked=unpacked,
-            provided=sandbox.seen_skills,
+            provided=sandbox.skills_path,
             name=name,
             tools=TOOLS,
             exports=f'{exports(environment)}export PATH="{TOOLS}/bin:$PATH" PYTHONPATH="{TOOLS}/site:$PYTHONPATH"',

@@ -1,4 +1,4 @@
-"""An environment says after its first groups that it will starve its trainer, once, and what to change."""
+"""An environment warns after its first groups, once, if too few are usable, and says what to change."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_it_warns_after_the_first_groups_and_only_once() -> None:
     assert said_of(*dull[: FIRST - 1]) == []
     (line,) = said_of(*dull)
     assert line.startswith(
-        "warning: this environment will starve its trainer: 0/8 (0-32 %) of its first groups can be trained on; "
+        "warning: too few usable groups: 0/8 (0-32 %) of the first groups can be trained on; "
         "refused: equal rewards 8 (a hidden rule: 0 of 8); 0 of 16 rollouts solved"
     )
     assert "skills that state hidden rules: env.knowledge=mixed (16 of 16 rollouts" in line
@@ -51,7 +51,7 @@ def test_it_is_silent_where_enough_groups_differ() -> None:
 
 def test_groups_that_are_refused_for_another_reason_count_and_get_its_remedy() -> None:
     (line,) = said_of(*[played(n, 0.0, 1.0) for n in range(FIRST)], refused="longer than 4096 tokens")
-    assert "0/8 (0-32 %) of its first groups can be trained on; refused: longer than 4096 tokens 8" in line
+    assert "0/8 (0-32 %) of the first groups can be trained on; refused: longer than 4096 tokens 8" in line
     assert line.endswith(
         "Try: (1) env.max_token_length above 4096, or less text: agent.prompt=compact, fewer agent.toolsets, a lower "
         "agent.max_iterations (groups are longer than 4096 tokens)"

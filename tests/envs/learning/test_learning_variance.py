@@ -73,5 +73,5 @@ def test_the_page_has_the_numbers_of_the_formula() -> None:
 def test_rates_that_are_none_are_refused() -> None:
     with pytest.raises(ConfigError, match="no difference to see"):
         followups_needed(0.5, 0.5)
-    with pytest.raises(ConfigError, match=r"with: 1\.5 is no success rate"):
+    with pytest.raises(ConfigError, match=r"with: 1\.5 is not a success rate"):
         value_variance(1.5, 0.5, 1, 1)

@@ -39,8 +39,8 @@ def test_two_runs_say_which_agent_worked_in_which(experiment: Experiment, tmp_pa
     said = lab("compare", tmp_path / "run", tmp_path / "runfake").stdout
     assert f"agent of {tmp_path / 'run'}: the lab's own loop, " in said
     assert f"agent of {tmp_path / 'runfake'}: fake, " in said
-    assert f"{tmp_path / 'run'}: tasks.learner:learner untuned, skills off: " in said
-    assert f"{tmp_path / 'runfake'}: tasks.learner:learner untuned, skills on: " in said
+    assert f"{tmp_path / 'run'}: tasks.learner:learner, skills off: " in said
+    assert f"{tmp_path / 'runfake'}: tasks.learner:learner, skills on: " in said
 
 
 def test_a_run_of_the_labs_own_loop_says_nothing_new(experiment: Experiment, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ async def called(toolbox: Toolbox, name: str) -> Any:
 async def episode_of(servers: Servers) -> AsyncIterator[Toolbox]:
     async with OPENER(servers.extras) as sandbox, servers.episode(sandbox) as here:
         toolbox = Toolbox((), ToolContext(sandbox, None, SANDBOX), given=here.tools)
-        here.bring = toolbox.bring
+        here.add_tools = toolbox.add_tools
         yield toolbox
 
 

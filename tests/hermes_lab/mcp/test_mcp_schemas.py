@@ -81,7 +81,10 @@ def test_references_that_multiply_leave_out_their_tool() -> None:
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        (object_of({"x": {"$ref": "#/properties/y/description"}, "y": {"description": "a"}}), "what is no schema: #/p"),
+        (
+            object_of({"x": {"$ref": "#/properties/y/description"}, "y": {"description": "a"}}),
+            "is not a schema: #/p",
+        ),
         (object_of({"x": {"$dynamicRef": "#meta"}}), "has a $dynamicRef"),
         (object_of({"default": {"type": "array"}}), "has an array without `items` at properties.default"),
         (object_of({"x": {"type": "text"}}), "is invalid at properties.x.type"),

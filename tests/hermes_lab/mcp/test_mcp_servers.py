@@ -48,7 +48,7 @@ async def toolbox_of(
         servers.episode(sandbox) as here,
     ):
         toolbox = Toolbox(toolsets, ToolContext(sandbox, None, SANDBOX), disabled, here.tools)
-        here.bring = toolbox.bring
+        here.add_tools = toolbox.add_tools
         yield toolbox, sandbox, servers
 
 

@@ -19,7 +19,7 @@ from hermes_lab.sandbox.apptainer import ApptainerMachine
 async def test_a_container_runs_commands_and_programs_over_its_own_workspace(apptainer: SandboxConfig) -> None:
     await probe(apptainer)
     async with open_sandbox(apptainer) as sandbox:
-        assert sandbox.seen_workspace == "/app/data"
+        assert sandbox.workspace_path == "/app/data"
         await sandbox.write("in/a.txt", b"hello")
         assert (await sandbox.exec("pwd; cat in/a.txt; ls /home; cd in; export X=1")).output == "/app/data\nhello"
         assert (await sandbox.exec("pwd; echo $X")).output == "/app/data/in\n1\n"
@@ -29,7 +29,7 @@ async def test_a_container_runs_commands_and_programs_over_its_own_workspace(app
         program = await sandbox.start(["cat"], {"PATH": "/usr/bin:/bin"})
         await program.send(b"through")
         assert await program.receive() == b"through"
-        async with sandbox.sibling() as sibling:
+        async with sandbox.fork() as sibling:
             assert (await sibling.exec("cat in/a.txt")).output == "hello"
         packed = await sandbox.pack(1_000_000)
     async with open_sandbox(apptainer) as other:

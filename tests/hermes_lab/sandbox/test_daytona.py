@@ -44,7 +44,7 @@ def backend(daytona: FakeDaytona) -> Backend:
 async def test_a_sandbox_runs_commands_and_ends_at_the_service(daytona: FakeDaytona) -> None:
     await probe(daytona.config())
     async with open_sandbox(daytona.config()) as sandbox:
-        assert sandbox.seen_workspace == "/app/data"
+        assert sandbox.workspace_path == "/app/data"
         await sandbox.write("in/a.txt", b"hello")
         assert (await sandbox.exec("pwd; cat in/a.txt; cd in; export X=1")).output == "/app/data\nhello"
         assert (await sandbox.exec("pwd; echo $X")).output == "/app/data/in\n1\n"

@@ -38,7 +38,7 @@ async def _output(process: Process) -> str:
 
 
 async def _python(sandbox: Sandbox, script: str) -> Process:
-    return await sandbox.start(["python3", "-c", textwrap.dedent(script)], PATH | {"HOME": sandbox.seen_home})
+    return await sandbox.start(["python3", "-c", textwrap.dedent(script)], PATH | {"HOME": sandbox.home_path})
 
 
 # The home
@@ -50,15 +50,15 @@ async def test_the_home_is_shared_with_the_harness_and_ends_with_the_sandbox(bac
         sandbox.home.write("run", b"#!/bin/sh\necho ran\n")
         process = await sandbox.start(
             ["bash", "-c", "cat ~/config/a.txt; ~/run; mkdir -p ~/notes/b; echo new | tee ~/notes/b/c ~/config/a.txt"],
-            PATH | {"HOME": sandbox.seen_home},
+            PATH | {"HOME": sandbox.home_path},
         )
         assert await _output(process) == "mine\nran\nnew\n"
         assert sandbox.home.files() == ["config/a.txt", "notes/b/c", "run"]
         assert sandbox.home.files("notes") == ["b/c"]
         assert sandbox.home.files("nowhere") == []
         assert sandbox.home.read("notes/b/c", 10) == b"new\n"
-        assert sandbox.home.read(f"{sandbox.seen_home}/config/a.txt", 10) == b"new\n" or backend_here.name == "local"
-        assert (await sandbox.exec(f"cat {sandbox.seen_home}/notes/b/c")).output == "new\n"
+        assert sandbox.home.read(f"{sandbox.home_path}/config/a.txt", 10) == b"new\n" or backend_here.name == "local"
+        assert (await sandbox.exec(f"cat {sandbox.home_path}/notes/b/c")).output == "new\n"
         folder = sandbox.folders.home
     assert not folder.exists()
 
@@ -380,7 +380,7 @@ async def main():
         listener = await sandbox.listen(8000)
         async with await asyncio.start_server(answer, sock=listener):
             ask = "exec 3<>/dev/tcp/127.0.0.1/8000; echo me >&3; cat <&3; id -u >~/a"
-            process = await sandbox.start(["bash", "-c", ask], {"PATH": "/usr/bin", "HOME": sandbox.seen_home})
+            process = await sandbox.start(["bash", "-c", ask], {"PATH": "/usr/bin", "HOME": sandbox.home_path})
             while data := await process.receive():
                 print(data.decode(), end="")
             print(await process.wait(), process.errors(), sandbox.home.files(), flush=True)
@@ -454,7 +454,7 @@ async def test_files_and_processes_are_limited(backend_here: Any) -> None:
     """
     async with backend_here.open(Extras(home=True, address_space=False), file_mb=1, processes=40) as sandbox:
         process = await sandbox.start(
-            ["bash", "-c", "head -c 5000000 /dev/zero >~/big"], PATH | {"HOME": sandbox.seen_home}
+            ["bash", "-c", "head -c 5000000 /dev/zero >~/big"], PATH | {"HOME": sandbox.home_path}
         )
         assert await process.wait() in (1, 153), process.errors()
         assert len(sandbox.home.read("big", 10_000_000)) == 1 << 20
@@ -465,14 +465,14 @@ async def test_files_and_processes_are_limited(backend_here: Any) -> None:
 async def test_a_home_counts_to_the_disk_and_the_message_says_so(backend_here: Any, marker: str) -> None:
     async with backend_here.open(HOME, disk_mb=8) as sandbox:
         fill = f"for n in {{1..6}}; do head -c 1000000 /dev/zero | tee ~/$n >$n; done; sleep {marker}"
-        process = await sandbox.start(["bash", "-c", fill], PATH | {"HOME": sandbox.seen_home})
+        process = await sandbox.start(["bash", "-c", fill], PATH | {"HOME": sandbox.home_path})
         with anyio.fail_after(30):
             assert await process.wait() == 137
         full = "the workspace and the home are larger than 8 MB"
         assert process.errors() == f"[killed: {full}]\n"
         with pytest.raises(ToolError, match=full):
             await sandbox.write("more", b"x")
-        await sandbox.exec(f"rm {sandbox.seen_home}/*")
+        await sandbox.exec(f"rm {sandbox.home_path}/*")
         await sandbox.write("more", b"x")
 
 

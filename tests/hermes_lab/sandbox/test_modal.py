@@ -25,7 +25,7 @@ RUN = ("-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learn
 async def test_a_container_runs_commands_over_its_own_workspace(modal: SandboxConfig) -> None:
     await probe(modal)
     async with open_sandbox(modal) as sandbox:
-        assert sandbox.seen_workspace == "/app/data"
+        assert sandbox.workspace_path == "/app/data"
         await sandbox.write("in/a.txt", b"hello")
         assert (await sandbox.exec("pwd; cat in/a.txt; cd in; export X=1")).output == "/app/data\nhello"
         assert (await sandbox.exec("pwd; echo $X; ls /root /home")).output.startswith("/app/data/in\n1\n")

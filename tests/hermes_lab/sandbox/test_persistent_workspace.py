@@ -61,7 +61,7 @@ async def test_the_harness_reads_and_writes_in_it_too(backend_here: Backend, tmp
         open_sandbox(config, Extras(workspace=folder)) as sandbox,
     ):
         await sandbox.write("below/file", b"written")
-        async with sandbox.sibling() as second:
+        async with sandbox.fork() as second:
             assert (await second.exec("cat below/file; echo more >> below/file")).output == "written"
         assert await sandbox.read("below/file") == b"writtenmore\n"
     assert (tmp_path / "data/below/file").read_text() == "writtenmore\n"

@@ -67,7 +67,7 @@ async def test_environment_and_folder_are_those_that_it_was_given(backend: Any) 
         process = await sandbox.start(["env"], {"A": "x\n'y' =z", **PATH})
         lines = [line for line in (await _output(process)).decode().splitlines() if not line.startswith("HERMES_LAB")]
         assert sorted(lines) == sorted(["A=x", "'y' =z", f"PATH={PATH['PATH']}"])
-        for workdir, seen in ({"": sandbox.seen_workspace, f"{sandbox.seen_workspace}/sub": "sub"}).items():
+        for workdir, seen in ({"": sandbox.workspace_path, f"{sandbox.workspace_path}/sub": "sub"}).items():
             process = await sandbox.start(["pwd"], PATH, workdir)
             assert (await _output(process)).decode().strip().endswith(seen)
         process = await sandbox.start(["pwd"], PATH, "/nowhere")
@@ -394,7 +394,7 @@ async def test_every_wait_can_be_cancelled(backend: Any, marker: str, is_running
 async def test_a_sibling_has_programs_of_its_own(backend: Any, marker: str, is_running: IsRunning) -> None:
     async with backend.open() as sandbox:
         own = await sandbox.start(["cat"], PATH)
-        async with sandbox.sibling() as sibling:
+        async with sandbox.fork() as sibling:
             other = await _bash(sibling, f"echo up; sleep {marker}")
             assert await other.receive() == b"up\n"
             await sibling.exec("true", fresh=True)

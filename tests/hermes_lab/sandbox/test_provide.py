@@ -30,17 +30,17 @@ async def test_a_provided_file_is_read_and_run_by_commands_on_every_backend(back
     async with backend.open() as sandbox:
         await sandbox.provide("house/scripts/say.sh", SCRIPT)
         await sandbox.provide("house/references/long.txt", b"x" * (1 << 19))
-        found = await sandbox.exec(f"cd {sandbox.seen_skills}/house && scripts/say.sh && wc -c <references/long.txt")
+        found = await sandbox.exec(f"cd {sandbox.skills_path}/house && scripts/say.sh && wc -c <references/long.txt")
         assert found.output.split() == ["from", "the", "skill", str(1 << 19)]
         await sandbox.provide("house/scripts/say.sh", SCRIPT.replace(b"skill", b"patched skill"))
-        assert (await sandbox.exec(f"{sandbox.seen_skills}/house/scripts/say.sh")).output == "from the patched skill\n"
+        assert (await sandbox.exec(f"{sandbox.skills_path}/house/scripts/say.sh")).output == "from the patched skill\n"
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)
 async def test_a_command_cannot_change_what_was_provided_and_without_isolation_it_can(name: str, backend: Any) -> None:
     async with backend.open() as sandbox:
         await sandbox.provide("house/scripts/say.sh", SCRIPT)
-        command = f"bash -c '{ATTEMPTS[name]}' {sandbox.seen_skills}"
+        command = f"bash -c '{ATTEMPTS[name]}' {sandbox.skills_path}"
         result = await sandbox.exec(command)
         if backend.name != "local":
             assert result.exit_code != 0
@@ -77,7 +77,7 @@ async def test_what_is_provided_is_not_counted_as_the_agents_files() -> None:
 
 async def test_a_sibling_sees_what_was_provided_to_either(sandbox: BubblewrapSandbox) -> None:
     await sandbox.provide("a/one", b"1")
-    async with sandbox.sibling() as sibling:
+    async with sandbox.fork() as sibling:
         await sibling.provide("a/two", b"2")
         assert (await sibling.exec("cat /app/skills/a/*")).output == "12"
     assert (await sandbox.exec("cat /app/skills/a/*")).output == "12"

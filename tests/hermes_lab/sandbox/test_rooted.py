@@ -43,7 +43,7 @@ async def _output(sandbox: Sandbox, command: str) -> str:
 async def test_commands_are_root_in_the_working_directory_with_the_variables(rooted: Sandbox) -> None:
     assert await _output(rooted, 'pwd; id -u; echo "$GIVEN|$HOME"') == "/srv/work\n0\na b|/root\n"
     assert (await rooted.exec('pwd; echo "$GIVEN"', fresh=True)).output == "/srv/work\na b\n"
-    assert (rooted.seen_workspace, rooted.seen_skills) == ("/srv/work", "/opt/hermes-lab/provided")
+    assert (rooted.workspace_path, rooted.skills_path) == ("/srv/work", "/opt/hermes-lab/provided")
 
 
 async def test_everything_can_be_written_and_nothing_of_it_is_there_for_the_next(
@@ -124,7 +124,7 @@ async def test_it_has_no_sibling_and_no_local_backend() -> None:
     root = Root(workdir="/app")
     async with open_sandbox(SandboxConfig(), root=root) as sandbox:
         with pytest.raises(SandboxError, match="no second sandbox over it"):
-            sandbox.sibling()
+            sandbox.fork()
     with pytest.raises(ConfigError, match="local has no system for a task to change"):
         open_sandbox(SandboxConfig(backend="local", allow_local=True), root=root)
 

@@ -250,7 +250,7 @@ async def test_where_the_sandbox_has_the_network_the_browser_does_too(tmp_path: 
 
 
 async def test_a_child_has_a_browser_of_its_own() -> None:
-    async with browsing() as (use, sandbox), sandbox.sibling() as other:
+    async with browsing() as (use, sandbox), sandbox.fork() as other:
         await use("navigate", url="https://shop.example/")
         child = user(other, SandboxConfig(), SHOP)
         assert "no page is open" in (await child("snapshot"))["error"]

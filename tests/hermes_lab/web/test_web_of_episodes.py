@@ -52,7 +52,7 @@ async def episode(script: dict[str, tuple[str, dict[str, Any]]], pages: tuple[Pa
     task = Task(id="t", suite="nothing", prompt="Go.", pages=pages)
     model = ScriptedModel(policy, tool_format=config.agent.tool_format)
     lab = RolloutContext(
-        config, config_digest(config), Nothing(), model, partial(open_sandbox, config.sandbox), open_web(web)
+        config, config_digest(config), Nothing(), model, partial(open_sandbox, config.sandbox), web=open_web(web)
     )
     job = RolloutSpec(task, lane="run", round=0, sample=0, experience=0, place=0, review="never")
     return await run_episode(lab, job, Knowledge(Library()))

@@ -5,25 +5,11 @@ from typing import NamedTuple
 
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs import refusals
-from hermes_lab.envs.advice import Measured, Settings, Value, add, listed, measure, tips
-from hermes_lab.envs.advice import advice as _advice
+from hermes_lab.envs.advice import Measured, Settings, Value, listed, tips
+from hermes_lab.envs.advice import advice as episode_advice
 from hermes_lab.envs.learning.advice import review_causes
 from hermes_lab.envs.learning.worth import MeanValue
 from hermes_lab.training.lock import HOW_TO_CHANGE, GrpoLock
-
-__all__ = [
-    "EQUAL",
-    "Measured",
-    "Start",
-    "add",
-    "advice",
-    "measure",
-    "partly",
-    "reason",
-    "review_advice",
-    "settings_of",
-    "starved",
-]
 
 EQUAL = f"with {refusals.EQUAL}"
 """The refusal of a group whose rewards do not differ (`hermes_lab.training.group_filter`)."""
@@ -60,7 +46,7 @@ def starved(used: Sequence[int]) -> int:
 
 
 def settings_of(start: Start) -> Settings:
-    """What advice names in a GRPO training."""
+    """The settings that GRPO advice refers to."""
     grpo, run = start.grpo, start.run
     lock = " in a new lock"
     sft = "train with SFT first (`hermes-lab train sft`) and start from it with parent=NAME"
@@ -80,7 +66,7 @@ def settings_of(start: Start) -> Settings:
 def advice(measured: Measured, refused: Mapping[str, int], start: Start) -> list[str]:
     """What to change, the most likely cause first."""
     settings = settings_of(start)
-    return tips(refused, lambda: _advice(measured, settings), settings)
+    return tips(refused, lambda: episode_advice(measured, settings), settings)
 
 
 def review_advice(measured: Sequence[MeanValue], refused: Mapping[str, int], start: Start) -> list[str]:

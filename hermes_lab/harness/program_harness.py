@@ -73,8 +73,8 @@ class Conversation(Protocol):
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the harness has told the program: its prompts so far, and the request for a review, given or not."""
+class PromptLog:
+    """The prompts sent to the program, and the review request."""
 
     program: Program
     asked: str
@@ -116,12 +116,12 @@ class ProgramHarness:
         with closing(await sandbox.listen(_PORT)) as listener:
             start = self._start(assignment, listener.getsockname()[1])
             await anyio.to_thread.run_sync(self._furnish, start, assignment)
-            told = Told(program, asked=REVIEW.format(skills=f"{start.home}/{program.skills}"))
-            async with self._proxy(start, told, assignment) as proxy:
+            prompt_log = PromptLog(program, asked=REVIEW.format(skills=f"{start.home}/{program.skills}"))
+            async with self._proxy(start, prompt_log, assignment) as proxy:
                 await proxy.serve(listener)
                 conversation = self._conversation(program, start, assignment)
                 try:
-                    yield ProgramWorker(self, assignment, proxy, conversation, told)
+                    yield ProgramWorker(self, assignment, proxy, conversation, prompt_log)
                 finally:
                     with anyio.CancelScope(shield=True):
                         await conversation.aclose()
@@ -132,8 +132,8 @@ class ProgramHarness:
             model=identity.adapter or identity.name,
             url=f"http://127.0.0.1:{port}",
             key=secrets.token_urlsafe(24),
-            home=PurePosixPath(assignment.sandbox.seen_home),
-            workspace=PurePosixPath(assignment.sandbox.seen_workspace),
+            home=PurePosixPath(assignment.sandbox.home_path),
+            workspace=PurePosixPath(assignment.sandbox.workspace_path),
             review_after=self._review_after(assignment),
             context_tokens=self.config.agent.context_tokens,
             carry_state=self.states is not None,
@@ -146,18 +146,18 @@ class ProgramHarness:
         if self.states and knowledge.state:
             self.states.restore(home, knowledge.state)
 
-    def _proxy(self, start: Start, told: Told, assignment: Assignment) -> Proxy:
+    def _proxy(self, start: Start, prompt_log: PromptLog, assignment: Assignment) -> Proxy:
         client: ModelClient = assignment.model
         if isinstance(client, ScriptedModel):
-            skills = f"{start.home}/{told.program.skills}"
-            client = ProgramModel(client, told.program.shell, skills, told.prompts, told.is_review)
+            skills = f"{start.home}/{prompt_log.program.skills}"
+            client = ProgramModel(client, prompt_log.program.shell, skills, prompt_log.prompts, prompt_log.is_review)
         return Proxy(
-            upstream_for(self.config.model, client, told.program.dialect),
+            upstream_for(self.config.model, client, prompt_log.program.dialect),
             self.config.agent,
             self.config.model.price,
             key=start.key,
             models=[start.model],
-            sorter=Sorter(told.prompts, told.is_review),
+            sorter=Sorter(prompt_log.prompts, prompt_log.is_review),
             review_iterations=self.config.skills.review_iterations,
             activity=assignment.activity,
         )
@@ -192,14 +192,14 @@ class ProgramWorker:
         assignment: Assignment,
         proxy: Proxy,
         conversation: Conversation,
-        told: Told,
+        prompt_log: PromptLog,
     ) -> None:
         self._harness = harness
         self._program = harness.installed.program
         self._assignment = assignment
         self._proxy = proxy
         self._conversation = conversation
-        self._told = told
+        self._prompt_log = prompt_log
         self._deadline = time.monotonic() + limited(harness.config.agent, assignment.task).max_seconds
         self._stopped: StopReason | None = None
         self._written: Harvest | None = None
@@ -208,8 +208,8 @@ class ProgramWorker:
 
     async def submit(self, prompt: str) -> StopReason:
         """See `Worker.submit`."""
-        self._told.prompts.append(prompt)
-        if not self._program.resumes and (earlier := self._told.prompts[:-1]):
+        self._prompt_log.prompts.append(prompt)
+        if not self._program.resumes and (earlier := self._prompt_log.prompts[:-1]):
             prompt = f"{earlier[0]}\n\nAn earlier attempt was rejected: {prompt}"
         before = len(self._conversations().main.steps)
         ended = await self._turn(prompt, self._deadline)
@@ -233,7 +233,7 @@ class ProgramWorker:
         """Gives the program a prompt. Ends it when a budget or the time is used up; sets `_stopped` then. A review that
         is asked for has budgets of its own.
 
-        Raises the proxy's failure, whatever the program made of it. A program that broke its protocol after it had
+        Re-raises a proxy failure, even if the program handled it. A program that broke its protocol after it had
         asked for a reply has ended.
         """
         self._proxy.begin_turn(review=review)
@@ -289,8 +289,8 @@ class ProgramWorker:
         found = msgspec.structs.replace(found, usage=conversations.work_usage)
         return msgspec.structs.replace(found, final_response=answer) if answer else found
 
-    def bring(self, tools: Sequence[Tool]) -> None:
-        """See `Worker.bring`. A program takes no tools."""
+    def add_tools(self, tools: Sequence[Tool]) -> None:
+        """See `Worker.add_tools`. A program takes no tools."""
         if tools:
             raise ConfigError(f"agent.program={self._program.name} cannot be given tools")
 
@@ -318,7 +318,7 @@ class ProgramWorker:
         started, error, found = time.monotonic(), None, Harvest(before.library, before.notes)
         try:
             deadline = started + self._harness.config.agent.max_seconds
-            await self._turn(f"{outcome_of(verdicts)}\n\n{self._told.asked}", deadline, review=True)
+            await self._turn(f"{outcome_of(verdicts)}\n\n{self._prompt_log.asked}", deadline, review=True)
             found = await self._harvest(before.library, before.notes, lambda _: "review")
         except InfraError as failure:
             error = EpisodeError(failure.kind, str(failure))
