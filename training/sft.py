@@ -59,12 +59,14 @@ def _prepare(config: TrainConfig, say: Say) -> tuple[LockedConfig, Path | None, 
 
 
 def _data(locked: LockedConfig, selection: Selection, tokenizer: Any, say: Say) -> Data:
-    rows, unusable = tokenize(selection.rows, tokenizer, locked.max_token_length)
+    rows, unusable, split = tokenize(selection.rows, tokenizer, locked.max_token_length)
     refused = Counter(selection.refused) + Counter(unusable)
     if not rows:
         raise ConfigError(f"train.data: no conversations left to train on{refusals(refused)}")
     data = Data(selection.digest, len(rows), rows, refused, selection.compressed)
     say(f"{data.sentence()}{refusals(unusable)}")
+    if split:
+        say(f"{split} conversations take several rows each: the chat template rewrites earlier replies")
     return data
 
 
