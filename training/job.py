@@ -49,13 +49,13 @@ class Data(NamedTuple):
         return sum(label != IGNORED for row in self.sequences for label in row.labels)
 
 
-def check_start(config: TrainConfig, locked: LockedConfig) -> Path | None:
-    """Returns the parent adapter, if any.
+def check_start(config: TrainConfig, locked: LockedConfig, *, planned: bool = False) -> Path | None:
+    """Returns the parent adapter, if any. For a plan (`planned`) no weights are downloaded.
 
     Raises `ConfigError` if it is missing, if there is nothing to resume, or if base model or tokenizer were changed.
     """
-    check_locked_files(locked)
-    parent = find_parent(config, locked)
+    check_locked_files(locked, planned=planned)
+    parent = find_parent(config, locked, planned=planned)
     if config.resume:
         unfinished(config)
     return parent
@@ -91,7 +91,7 @@ class TrainingJob(NamedTuple):
             "data": data.digest,
             "parent": adapter_digest(parent) if parent else "",
             "base model": weights.training_digest(locked.base_model, base),
-            "tokenizer": weights.tokenizer_digest(weights.resolve(locked.tokenizer, say)),
+            "tokenizer": weights.tokenizer_digest(weights.resolve_tokenizer(locked.tokenizer, say)),
         }
         training_run = from_first(lambda: TrainingRun.begin(config, made_from))
         return cls(method, config, locked, base, parent, data, training_run, command)

@@ -20,7 +20,8 @@ _ADAPTER_BYTES = 4 * 4
 _NF4_BYTES = 0.5 + 1 / 64 + 1 / 4096
 """Of a weight in 4 bits: a scale of 8 bits for 64 weights, and one of 32 bits for 256 of these (it is quantized
 twice)."""
-_PROCESS = {"cpu": 0.85e9, "cuda": 0.6e9}
+PROCESS = {"cpu": 0.85e9, "cuda": 0.6e9}
+"""Python and its libraries on a CPU, the CUDA context on a GPU."""
 _SPARE = {"cpu": 0.2, "cuda": 0.1}
 """What the allocator takes beyond the activations, as a share of them: measured on a CPU, assumed on a GPU."""
 _SPARE_OF_SEVERAL = 0.55
@@ -47,6 +48,11 @@ class Memory(NamedTuple):
         """The sum."""
         return sum(self)
 
+    @property
+    def least(self) -> float:
+        """What is needed whatever the lengths of the rows."""
+        return self.weights + self.adapter + self.process
+
 
 def memory(
     architecture: Architecture, locked: LockedConfig, steps: Iterable[StepWork], device: Device, *, bytes_each: int
@@ -63,7 +69,7 @@ def memory(
         adapter=trained * _ADAPTER_BYTES + reference,
         activations=activations,
         logits=logits,
-        process=_PROCESS[device],
+        process=PROCESS[device],
     )
 
 
