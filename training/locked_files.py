@@ -4,6 +4,7 @@ from pathlib import Path
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
+from hermes_lab.training.architecture import check_target
 from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig
 
 
@@ -11,8 +12,10 @@ def check_locked_files(locked: LockedConfig, say: weights.Say = weights.silent, 
     """Raises `ConfigError` if weights, config.json, tokenizer or chat template were changed since the lock was made.
 
     A lock without these digests, from an earlier version or from a machine without the files, is not compared. Nor are
-    the weights for a plan (`planned`) if they would have to be downloaded.
+    the weights for a plan (`planned`) if they would have to be downloaded. A `lora_target` that matches nothing is
+    refused, too.
     """
+    check_target(locked.base_model, locked.lora_target)
     model = base_folder(locked, say, planned=planned)
     tokenizer = weights.resolve_tokenizer(locked.tokenizer, say)
     if weights.PACKAGED in (locked.base_model, locked.tokenizer):

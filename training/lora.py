@@ -69,8 +69,8 @@ def library_versions() -> dict[str, str]:
 def find_parent(config: Training, locked: LockedConfig, *, planned: bool = False) -> Path | None:
     """The adapter to start from, if any.
 
-    Raises `ConfigError` if its shape, base or tokenizer is not the locked one. For a plan (`planned`) it is not compared
-    with weights that would have to be downloaded.
+    Raises `ConfigError` if its shape, base or tokenizer is not the locked one. For a plan (`planned`) it is not
+    compared with weights that would have to be downloaded.
     """
     if not config.parent:
         return None

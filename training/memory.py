@@ -86,11 +86,11 @@ def base_bytes(architecture: Architecture, locked: LockedConfig, bytes_each: int
 def layer_bytes(architecture: Architecture, locked: LockedConfig, micro: Micro, bytes_each: int) -> float:
     """What one decoder layer keeps of a micro-batch for the backward pass."""
     a, adapted = architecture, architecture.adapted(locked.lora_target)
-    each = 8 * a.hidden + 8  # two norms, which compute in float32
+    each: float = 8 * a.hidden + 8  # two norms, which compute in float32
     each += 2 * bytes_each * a.hidden  # their outputs
     each += 2 * bytes_each * a.attention + 4 * a.heads  # queries and attention, and its normaliser
     each += 4 * bytes_each * a.intermediate  # gate, its activation, up, and their product
-    each += bytes_each * locked.lora_rank * len(adapted)
+    each += bytes_each * locked.lora_rank * len(adapted) / a.layers
     if a.qk_norm:
         each += 4 * (a.attention + a.keys + a.heads + a.kv_heads)
     kept = each * micro.queries
@@ -99,7 +99,7 @@ def layer_bytes(architecture: Architecture, locked: LockedConfig, micro: Micro, 
     if micro.prefix:  # the mask itself, converted in each layer
         kept += bytes_each * micro.rows * micro.tokens * (micro.prefix + micro.tokens)
     if bytes_each < 4:  # LoRA weights are converted once a pass
-        kept += bytes_each * locked.lora_rank * sum(inputs + outputs for inputs, outputs in adapted)
+        kept += bytes_each * locked.lora_rank * sum(inputs + outputs for inputs, outputs in adapted) / a.layers
     return kept
 
 

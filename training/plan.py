@@ -33,8 +33,8 @@ class Place(NamedTuple):
 class Plan(NamedTuple):
     """The figures of a training. `about` are the lines that say what is trained on.
 
-    `speed` is None if it was not measured because there is too little memory. `alone` says that the figures are those of
-    GRPO's optimiser steps without its rollouts, and an upper bound.
+    `speed` is None if it was not measured because there is too little memory. `alone` says that the figures are those
+    of GRPO's optimiser steps without its rollouts, and an upper bound.
     """
 
     title: str
@@ -200,7 +200,8 @@ def find_place(locked: LockedConfig, *, alone: bool = False) -> Place:
 def _remedy(locked: LockedConfig) -> str:
     hardware = locked.hardware
     if hardware is None:
-        return "make a lock with a smaller max_token_length, or one for a GPU: `hermes-lab train lock --base ... --gpu ...`"
+        gpu = "`hermes-lab train lock --base ... --gpu ...`"
+        return f"make a lock with a smaller max_token_length, or one for a GPU: {gpu}"
     ways = [
         *(["quantization nf4"] if hardware.quantization == "none" else []),
         *([] if hardware.gradient_checkpointing else ["gradient_checkpointing"]),

@@ -83,7 +83,9 @@ def _layers(architecture: Architecture, locked: LockedConfig) -> Any:
         max_position_embeddings=1 << 20,
     )
     model = LlamaForCausalLM(config).to(getattr(torch, training_dtype(locked)))
-    lora = LoraConfig(task_type="CAUSAL_LM", r=locked.lora_rank, target_modules=locked.lora_target)
+    # By name, since the layers that a regular expression matches may not be among these.
+    adapted = sorted(set(a.matched(locked.lora_target)))
+    lora = LoraConfig(task_type="CAUSAL_LM", r=locked.lora_rank, target_modules=adapted)
     adapted = get_peft_model(model, lora)
     if locked.hardware is not None and locked.hardware.gradient_checkpointing:
         adapted.gradient_checkpointing_enable({"use_reentrant": False})

@@ -3,7 +3,6 @@ from hypothesis import strategies as st
 
 from hermes_lab.training.batches import batch_order
 
-
 cases = given(
     lengths=st.lists(st.integers(1, 2000), min_size=1, max_size=60),
     batch_size=st.integers(1, 9),

@@ -175,7 +175,7 @@ def test_a_plan_of_grpo_refuses_a_parent_of_another_base(tmp_path: Path, base: P
     write_card(folder, card_of(folder, other))
     rollouts = ("suite.name=ledger", "learning.arms=[off]")
     config = GrpoConfig(lock=lock, rollouts=rollouts, parent="sft", adapters=str(root), out=str(tmp_path / "out"))
-    with pytest.raises(ConfigError, match="train.parent: .*sft-v1 has base_model 'owner/other', not "):
+    with pytest.raises(ConfigError, match=r"train.parent: .*sft-v1 has base_model 'owner/other', not "):
         plan_grpo(config, load_lock(Path(lock)))
 
 
@@ -211,14 +211,14 @@ def test_a_plan_downloads_no_weights_and_compares_those_that_are_there(tmp_path:
     assert sorted(path.name for path in hub.iterdir()) == sorted(("config.json", *TOKENIZER))
     edit("chat_template.jinja")(hub)
     (base / "chat_template.jinja").write_text((hub / "chat_template.jinja").read_text())
-    with pytest.raises(ConfigError, match="tokenizer 'owner/base'.* its files or its chat template were changed"):
+    with pytest.raises(ConfigError, match=r"tokenizer 'owner/base'.* its files or its chat template were changed"):
         check_start(config, locked, planned=True)
     (base / "chat_template.jinja").write_text("{}")
     assert check_start(config, locked) == parent
     assert (hub / "model.safetensors").exists()
     edit("config.json")(hub)
     (base / "config.json").write_text((hub / "config.json").read_text())
-    with pytest.raises(ConfigError, match="base_model 'owner/base'.* its weights or config.json were changed"):
+    with pytest.raises(ConfigError, match=r"base_model 'owner/base'.* its weights or config.json were changed"):
         check_start(config, locked, planned=True)
 
 
