@@ -1,7 +1,14 @@
-"""Writes that survive a crash of the machine."""
+"""Writes that survive a crash of the machine, and folders that one process writes at a time."""
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from hermes_lab.errors import ConfigError
+
+_LOCK = ".lock"
 
 
 def append_synced(path: Path, data: bytes, mode: int) -> None:
@@ -26,3 +33,32 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_files(folder: Path) -> None:
+    """Fsyncs all files and directories below a folder, and itself."""
+    for path in [*folder.rglob("*"), folder]:
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+
+
+@contextmanager
+def hold_folder(folder: Path, field: str) -> Iterator[None]:
+    """Creates the folder and locks it against other processes; the lock is released even if the process is killed.
+
+    Raises `ConfigError` if another process holds it, or, naming the configuration's `field`, if it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / _LOCK).open("w")
+    except OSError as error:
+        raise ConfigError(f"{field}: {folder} cannot be written: {error.strerror}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"{folder}: another process is running it") from None
+        yield

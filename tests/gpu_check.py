@@ -162,6 +162,15 @@ def check(folder: Path, gpu: Gpu) -> Check:
     return done
 
 
+def remove_earlier(folder: Path) -> bool:
+    """Removes the folder of an earlier check, which has the log of its first command, or an empty one. False for any
+    other."""
+    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / "demonstrations.log").is_file()):
+        return False
+    shutil.rmtree(folder)
+    return True
+
+
 def main() -> int:
     """The exit code."""
     folder = Path(sys.argv[1] if sys.argv[1:] else "runs/gpu-check")
@@ -169,8 +178,9 @@ def main() -> int:
     if isinstance(gpu, str):
         print(f"gpu-check: skipped: {gpu}")
         return 0
-    if folder.exists():
-        shutil.rmtree(folder)
+    if folder.exists() and not remove_earlier(folder):
+        print(f"gpu-check: {folder} is not empty and not of an earlier check: give another folder", file=sys.stderr)
+        return 2
     folder.mkdir(parents=True)
     print(f"{gpu.name}, {gpu.memory:.0f} GB")
     try:

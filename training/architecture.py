@@ -14,6 +14,13 @@ _LIKE_LLAMA = {"llama": {}, "mistral": {}, "qwen2": {"qkv_bias": True}, "qwen3":
 """Model types with the same layer: attention and a gated MLP, each after an RMS norm."""
 
 
+_NOT_LINEAR = (
+    *("model", "model.norm", "model.layers.0", "model.layers.0.self_attn", "model.layers.0.mlp"),
+    "model.layers.0.input_layernorm",
+)
+"""Modules that PEFT would find by too wide an expression, and cannot adapt."""
+
+
 class Architecture(NamedTuple):
     """A decoder of the Llama, Qwen2 or Qwen3 type."""
 
@@ -62,25 +69,46 @@ class Architecture(NamedTuple):
         tables = self.vocabulary * self.hidden * (1 if self.tied else 2)
         return tables + self.layers * (self.linear_parameters() + biases + norms) + self.hidden
 
-    def adapted(self, target: str) -> list[tuple[int, int]]:
-        """Inputs and outputs of the linear layers of a decoder layer that get LoRA weights, as PEFT's `target_modules`
-        selects them. Raises `ConfigError` if there are none."""
+    def matched(self, target: str) -> list[str]:
+        """The linear layers that get LoRA weights, of all decoder layers: their names within those.
+
+        As PEFT reads `target_modules`: `all-linear`, or a regular expression for the full name. Raises `ConfigError` if
+        it matches none, or a module that is no linear layer.
+        """
+        if target == "all-linear":
+            return [*self.linears()] * self.layers
         try:
             pattern = re.compile(target)
         except re.error as error:
             raise ConfigError(f"lock.lora_target: {target!r} is not a regular expression: {error}") from None
-        found = [
-            size
-            for name, size in self.linears().items()
-            if target == "all-linear" or pattern.fullmatch(f"model.layers.0.{name}") or name.endswith(f".{target}")
-        ]
+        if other := next(filter(pattern.fullmatch, _NOT_LINEAR), ""):
+            raise ConfigError(f"lock.lora_target: {target!r} matches {other}, which is no linear layer")
+        layers = range(self.layers)
+        found = [name for n in layers for name in self.linears() if pattern.fullmatch(f"model.layers.{n}.{name}")]
         if not found:
-            raise ConfigError(f"lock.lora_target: {target!r} matches none of {', '.join(self.linears())}")
+            raise ConfigError(
+                f"lock.lora_target: {target!r} matches no linear layer: it must match a full name, such as "
+                r"model.layers.0.self_attn.q_proj; give all-linear, or for example .*\.(q_proj|v_proj)"
+            )
         return found
+
+    def adapted(self, target: str) -> list[tuple[int, int]]:
+        """Inputs and outputs of the linear layers that get LoRA weights (`matched`), of all decoder layers."""
+        sizes = self.linears()
+        return [sizes[name] for name in self.matched(target)]
 
     def lora_parameters(self, rank: int, target: str) -> int:
         """Trained weights of a LoRA adapter."""
-        return self.layers * rank * sum(inputs + outputs for inputs, outputs in self.adapted(target))
+        return rank * sum(inputs + outputs for inputs, outputs in self.adapted(target))
+
+
+def check_target(base_model: str, target: str) -> None:
+    """Raises `ConfigError` if `lora_target` matches nothing in a base model whose sizes are known."""
+    try:
+        sizes = architecture(base_model)
+    except ConfigError:
+        return
+    sizes.matched(target)
 
 
 def known() -> dict[str, Architecture]:

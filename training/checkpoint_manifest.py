@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hermes_lab.durable import sync_files
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import write_json
 from hermes_lab.training.lock_enforcement import refusal
@@ -33,7 +34,8 @@ _HOLDS = {
 
 
 def write_manifest(checkpoint: Path, made_from: Mapping[str, str]) -> None:
-    """Writes the manifest of a complete checkpoint."""
+    """Writes the manifest of a complete checkpoint, whose files are on disk before it."""
+    sync_files(checkpoint)
     write_json(checkpoint / SEAL, {"made_from": dict(made_from), "files": _digests(checkpoint)})
 
 

@@ -25,17 +25,20 @@ def is_quantized(locked: LockedConfig) -> bool:
     return locked.hardware is not None and locked.hardware.quantization == "nf4"
 
 
-def check_device(locked: LockedConfig) -> None:
-    """Raises `ConfigError` if this machine's GPU is smaller than the one the lock was made for, or lacks its precision.
+def check_device(locked: LockedConfig, *, planned: bool = False) -> None:
+    """Raises `ConfigError` if the lock is for a GPU and this machine has none, a smaller one, or one that lacks its
+    precision.
 
-    Without a GPU a lock is trained on the CPU.
+    A plan (`planned`) says itself that there is no GPU.
     """
     if locked.hardware is None:
         return
     import torch
 
     if not torch.cuda.is_available():
-        return
+        if planned:
+            return
+        raise ConfigError(f"lock: hardware: {no_gpu(locked)}")
     found = torch.cuda.get_device_properties(0)
     if found.total_memory < _NOMINAL * locked.hardware.gpu_memory * 1e9:
         raise ConfigError(
@@ -44,6 +47,15 @@ def check_device(locked: LockedConfig) -> None:
         )
     if locked.hardware.precision == "bfloat16" and not torch.cuda.is_bf16_supported(including_emulation=False):
         raise ConfigError(f"lock: hardware.precision is bfloat16, which {found.name} does not compute; {HOW_TO_CHANGE}")
+
+
+def no_gpu(locked: LockedConfig) -> str:
+    """Why a lock for a GPU does not train on a machine without one, and what to do."""
+    size = locked.hardware.gpu_memory if locked.hardware else 0
+    return (
+        f"the lock is for a GPU of {size} GB, and PyTorch sees none: train on a machine with one (nvidia-smi and "
+        "CUDA_VISIBLE_DEVICES say what it sees), or on the CPU with a lock without the section hardware"
+    )
 
 
 def quantization(locked: LockedConfig) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from hermes_lab.envs.groups import one_sequence_each
 from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.envs.signal import Rated, rate_group, rate_missing, signal_of
 from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes
 from hermes_lab.tasks.registry import load_suite, wrap_suite_errors
@@ -31,7 +32,7 @@ from hermes_lab.training.grpo_config import (
     round_batches,
     training_batch,
 )
-from hermes_lab.training.grpo_run import Sampler
+from hermes_lab.training.grpo_run import Sampler, check_inputs
 from hermes_lab.training.lock import GrpoLock, LockedConfig
 from hermes_lab.training.lora import require_libraries
 from hermes_lab.training.plan import Plan, Row, plan_grpo_steps
@@ -43,13 +44,15 @@ _RATES = (0.01, 0.05, 0.2, 0.5, 0.8, 0.95)
 
 
 def plan_grpo(config: GrpoConfig, locked: LockedConfig) -> Plan:
-    """What `train_grpo` would run and need. Loads the suites, but no model; asks no server and writes nothing.
+    """What `train_grpo` would run and need. Loads the suites, but no model; asks no server, writes nothing, and
+    downloads no weights.
 
     Raises `ConfigError` for what the training would refuse before it samples.
     """
     refuse_compression(config)
     grpo = grpo_lock(config, locked)
-    require_libraries(locked)
+    require_libraries(locked, planned=True)
+    check_inputs(config, locked, weights.silent, planned=True)
     rows = grpo_rows(config, locked, grpo)
     most = grpo.model_copy(update={"groups_per_round": most_groups(config, locked, grpo)})
     return plan_grpo_steps(config.lock, locked, most, rows)
@@ -282,7 +285,7 @@ def _so_far(config: GrpoConfig, rounds: int) -> str:
     found = Rounds(Path(config.out))
     if not found.begun:
         return ""
-    return f"; {len(found.done())} of {rounds} rounds are done (--resume continues, or give another out)"
+    return f"; {len(found.done())} of {rounds} rounds are done"
 
 
 def _percent(share: float) -> str:

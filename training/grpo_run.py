@@ -22,7 +22,7 @@ from hermes_lab.training.grpo_config import (
     training_batch,
 )
 from hermes_lab.training.lock import GrpoLock, LockedConfig, lock_digest
-from hermes_lab.training.locked_files import check_locked_files
+from hermes_lab.training.locked_files import base_folder, check_locked_files
 from hermes_lab.training.lora import find_parent
 from hermes_lab.training.rounds import FinishedRound, Policy, Rounds, RoundTraining
 from hermes_lab.training.select import task_digest
@@ -80,33 +80,54 @@ def prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) ->
 
     Raises `ConfigError` for an input that is invalid, or not that of the training to resume.
     """
-    grpo = grpo_lock(config, locked)
+    out = Path(config.out)
+    held_out = _held_out(config)
+    start, made_from = check_inputs(config, locked, say)
+    base = weights.resolve(locked.base_model, say)
+    rounds = Rounds.begin(out, made_from, resume=config.resume)
+    if config.resume and config.families:
+        checkpoint = RoundTraining(out, config.lock, rounds.checkpoints, {}).last_checkpoint()
+        if checkpoint:
+            check_history(checkpoint, [each.families for each in rounds.done()])
+    return GrpoRun(config, locked, grpo_lock(config, locked), base, start, rounds, held_out, command)
+
+
+def check_inputs(
+    config: GrpoConfig, locked: LockedConfig, say: Say, *, planned: bool = False
+) -> tuple[Policy, dict[str, str]]:
+    """The policy that the training starts from, and its inputs by name with their digests. Writes nothing.
+
+    Raises `ConfigError` for an input that is invalid, not that of the training to resume, or that would overwrite one.
+    For a plan (`planned`) no weights are downloaded, and only those that are here are compared.
+    """
+    grpo_lock(config, locked)
     reviews_lock(config, locked)
     out = Path(config.out)
-    held_out = frozenset(task_digest(e) for run in config.gate.held_out for e in read_episodes(Path(run)))
-    # Report errors in the run configurations before writing anything.
     made_from = {
         "lock": lock_digest(locked),
         "rollouts": "" if config.families else config_digest(training_batch(config, locked, 1, "", out).config),
         "families": _families_digest(config, locked) if config.families else "",
         "heldout": config_digest(heldout_batch(config, locked, "", out).config) if config.heldout else "",
         "objective": "" if config.objective == "solve" else config.objective,
-        "gate": values_digest({"splits": sorted(config.gate.splits), "held_out": sorted(held_out)}),
+        "gate": values_digest({"splits": sorted(config.gate.splits), "held_out": sorted(_held_out(config))}),
         "name": config.name,
         "adapters": str(Path(config.adapters)),
     }
-    check_locked_files(locked, say)
-    parent = find_parent(config, locked)
-    base = weights.resolve(locked.base_model, say)
+    check_locked_files(locked, say, planned=planned)
+    parent = find_parent(config, locked, planned=planned)
+    base = base_folder(locked, say, planned=planned)
     start = Policy(str(parent), adapter_digest(parent)) if parent else Policy("", locked.base_model)
-    made_from |= {"parent": start.digest, "base model": weights.training_digest(locked.base_model, base)}
-    made_from |= {"tokenizer": weights.tokenizer_digest(weights.resolve(locked.tokenizer, say))}
-    rounds = Rounds.begin(out, made_from, resume=config.resume)
-    if config.resume and config.families:
-        checkpoint = RoundTraining(out, config.lock, rounds.checkpoints, {}).last_checkpoint()
-        if checkpoint:
-            check_history(checkpoint, [each.families for each in rounds.done()])
-    return GrpoRun(config, locked, grpo, base, start, rounds, held_out, command)
+    made_from["parent"] = start.digest
+    if base:
+        made_from["base model"] = weights.training_digest(locked.base_model, base)
+    made_from["tokenizer"] = weights.tokenizer_digest(weights.resolve_tokenizer(locked.tokenizer, say))
+    Rounds.check_inputs(out, made_from, resume=config.resume, unknown=() if base else ("base model",))
+    return start, made_from
+
+
+def _held_out(config: GrpoConfig) -> frozenset[str]:
+    """The digests of the tasks in the runs of `gate.held_out`."""
+    return frozenset(task_digest(e) for run in config.gate.held_out for e in read_episodes(Path(run)))
 
 
 def _families_digest(config: GrpoConfig, locked: LockedConfig) -> str:

@@ -1,15 +1,18 @@
 """A training on a fixed data set (SFT, DPO): its inputs, output folder and card."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hermes_lab.durable import hold_folder
+from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import Card, Method
 from hermes_lab.models.weights import Say
-from hermes_lab.training.adapters import write_card
+from hermes_lab.training.adapters import is_finished, write_card
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.lock import LockedConfig, lock_digest
 from hermes_lab.training.locked_files import check_locked_files
@@ -50,13 +53,13 @@ class Data(NamedTuple):
         return sum(label != IGNORED for row in self.sequences for label in row.labels)
 
 
-def check_start(config: TrainConfig, locked: LockedConfig) -> Path | None:
-    """Returns the parent adapter, if any.
+def check_start(config: TrainConfig, locked: LockedConfig, *, planned: bool = False) -> Path | None:
+    """Returns the parent adapter, if any. For a plan (`planned`) no weights are downloaded.
 
     Raises `ConfigError` if it is missing, if there is nothing to resume, or if base model or tokenizer were changed.
     """
-    check_locked_files(locked)
-    parent = find_parent(config, locked)
+    check_locked_files(locked, planned=planned)
+    parent = find_parent(config, locked, planned=planned)
     if config.resume:
         unfinished(config)
     return parent
@@ -92,7 +95,7 @@ class TrainingJob(NamedTuple):
             "data": data.digest,
             "parent": adapter_digest(parent) if parent else "",
             "base model": weights.training_digest(locked.base_model, base),
-            "tokenizer": weights.tokenizer_digest(weights.resolve(locked.tokenizer, say)),
+            "tokenizer": weights.tokenizer_digest(weights.resolve_tokenizer(locked.tokenizer, say)),
         }
         training_run = from_first(lambda: TrainingRun.begin(config, made_from))
         return cls(method, config, locked, base, parent, data, training_run, command)
@@ -102,10 +105,21 @@ class TrainingJob(NamedTuple):
         return lora_model(self.locked, self.base, self.parent)
 
     def run(self, trainer: Any, model: Any, say: Say) -> Path:
-        """Trains, saves the adapter and writes its card. Returns the adapter's folder."""
-        train(trainer, model, self.training_run)
-        from_first(lambda: self._finish(model, say))
+        """Trains, saves the adapter and writes its card. Returns the adapter's folder.
+
+        Raises `ConfigError` if another process trains this version, or has just finished it.
+        """
+        with ExitStack() as held:
+            from_first(lambda: self._hold(held))
+            train(trainer, model, self.training_run)
+            from_first(lambda: self._finish(model, say))
         return self.training_run.folder
+
+    def _hold(self, held: ExitStack) -> None:
+        """Locks the version's folder until `held` is closed."""
+        held.enter_context(hold_folder(self.training_run.folder, "train.adapters"))
+        if is_finished(self.training_run.folder):
+            raise ConfigError(f"resume: {self.training_run.folder} was finished by another process")
 
     def _finish(self, model: Any, say: Say) -> None:
         save_adapter(model, self.training_run.folder, self.locked)

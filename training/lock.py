@@ -22,6 +22,7 @@ from hermes_lab.models import weights
 from hermes_lab.models.cards import LOCK_KEY, LOCKED_KEY, values_digest
 from hermes_lab.models.lora_files import SERVED_RANKS
 from hermes_lab.records import write_atomic
+from hermes_lab.training.architecture import check_target
 
 HOW_TO_CHANGE = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
 
@@ -205,9 +206,10 @@ def write_lock(source: Path, out: Path) -> str:
 
 
 def save_lock(locked: LockedConfig, out: Path) -> str:
-    """Creates the lock `out` from `locked`; as `write_lock`."""
+    """Creates the lock `out` from `locked`; as `write_lock`. Raises `ConfigError` if `lora_target` matches nothing."""
     if out.exists():
         raise ConfigError(f"{out}: exists, and a lock is never overwritten; give another file")
+    check_target(locked.base_model, locked.lora_target)
     locked = _with_files(locked)
     digest = lock_digest(locked)
     lines = ["# Locked: training refuses this file after a change by hand.", f"# {HOW_TO_CHANGE}."]

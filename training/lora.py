@@ -24,6 +24,7 @@ from hermes_lab.training.device import check_device, is_quantized, peak_memory, 
 from hermes_lab.training.environment import refuse_numbers, remove_variables
 from hermes_lab.training.lock import LockedConfig, lock_metadata
 from hermes_lab.training.lock_enforcement import refuse_environment
+from hermes_lab.training.locked_files import base_folder
 from hermes_lab.training.training_run import TrainingRun
 
 _SILENCE = 30.0
@@ -32,10 +33,11 @@ _SILENCE = 30.0
 _LIBRARIES = ("torch", "transformers", "trl", "peft")
 
 
-def require_libraries(locked: LockedConfig, *, divided: bool = False) -> None:
+def require_libraries(locked: LockedConfig, *, divided: bool = False, planned: bool = False) -> None:
     """Raises `ConfigError` for missing libraries or conflicting environment variables. Call before importing torch.
 
-    `divided`: this training can run in several processes, which are connected here.
+    `divided`: this training can run in several processes, which are connected here. `planned`: for a plan, which needs
+    no GPU.
     """
     refuse_environment(locked, divided=divided)
     refuse_numbers()
@@ -52,7 +54,7 @@ def require_libraries(locked: LockedConfig, *, divided: bool = False) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # PEFT loads bitsandbytes if it is there, which on a CPU warns about a faster kernel that we do not use.
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
-    check_device(locked)
+    check_device(locked, planned=planned)
     processes.connect()
 
 
@@ -61,10 +63,11 @@ def library_versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in ("hermes-lab", *_LIBRARIES)}
 
 
-def find_parent(config: Training, locked: LockedConfig) -> Path | None:
+def find_parent(config: Training, locked: LockedConfig, *, planned: bool = False) -> Path | None:
     """The adapter to start from, if any.
 
-    Raises `ConfigError` if its shape, base or tokenizer is not the locked one.
+    Raises `ConfigError` if its shape, base or tokenizer is not the locked one. For a plan (`planned`) it is not
+    compared with weights that would have to be downloaded.
     """
     if not config.parent:
         return None
@@ -77,13 +80,13 @@ def find_parent(config: Training, locked: LockedConfig) -> Path | None:
                 f"train.parent: {folder} has {field} {before.get(field)!r}, not {getattr(locked, field)!r}; "
                 "it must have the same LoRA shape as the lock"
             )
-    base = weights.resolve(locked.base_model)
-    if (found := weights.training_digest(locked.base_model, base)) != card.base_digest:
+    base = base_folder(locked, planned=planned)
+    if base and (found := weights.training_digest(locked.base_model, base)) != card.base_digest:
         raise ConfigError(
             f"train.parent: {folder} was trained on weights of sha256 {card.base_digest[:12]}, but base_model "
             f"{locked.base_model!r} is {found[:12]} here; parent and lock must have the same base"
         )
-    tokenizer = weights.resolve(locked.tokenizer)
+    tokenizer = weights.resolve_tokenizer(locked.tokenizer)
     if card.tokenizer_digest and (found := weights.tokenizer_digest(tokenizer)) != card.tokenizer_digest:
         raise ConfigError(
             f"train.parent: {folder} was trained with a tokenizer and chat template of sha256 "
@@ -98,7 +101,7 @@ def load_tokenizer(locked: LockedConfig, say: weights.Say) -> Any:
     """The tokenizer with its chat template."""
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(weights.resolve(locked.tokenizer, say))
+    return AutoTokenizer.from_pretrained(weights.resolve_tokenizer(locked.tokenizer, say))
 
 
 def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:

@@ -20,7 +20,8 @@ _ADAPTER_BYTES = 4 * 4
 _NF4_BYTES = 0.5 + 1 / 64 + 1 / 4096
 """Of a weight in 4 bits: a scale of 8 bits for 64 weights, and one of 32 bits for 256 of these (it is quantized
 twice)."""
-_PROCESS = {"cpu": 0.85e9, "cuda": 0.6e9}
+PROCESS = {"cpu": 0.85e9, "cuda": 0.6e9}
+"""Python and its libraries on a CPU, the CUDA context on a GPU."""
 _SPARE = {"cpu": 0.2, "cuda": 0.1}
 """What the allocator takes beyond the activations, as a share of them: measured on a CPU, assumed on a GPU."""
 _SPARE_OF_SEVERAL = 0.55
@@ -47,6 +48,11 @@ class Memory(NamedTuple):
         """The sum."""
         return sum(self)
 
+    @property
+    def least(self) -> float:
+        """What is needed whatever the lengths of the rows."""
+        return self.weights + self.adapter + self.process
+
 
 def memory(
     architecture: Architecture, locked: LockedConfig, steps: Iterable[StepWork], device: Device, *, bytes_each: int
@@ -63,7 +69,7 @@ def memory(
         adapter=trained * _ADAPTER_BYTES + reference,
         activations=activations,
         logits=logits,
-        process=_PROCESS[device],
+        process=PROCESS[device],
     )
 
 
@@ -80,11 +86,11 @@ def base_bytes(architecture: Architecture, locked: LockedConfig, bytes_each: int
 def layer_bytes(architecture: Architecture, locked: LockedConfig, micro: Micro, bytes_each: int) -> float:
     """What one decoder layer keeps of a micro-batch for the backward pass."""
     a, adapted = architecture, architecture.adapted(locked.lora_target)
-    each = 8 * a.hidden + 8  # two norms, which compute in float32
+    each: float = 8 * a.hidden + 8  # two norms, which compute in float32
     each += 2 * bytes_each * a.hidden  # their outputs
     each += 2 * bytes_each * a.attention + 4 * a.heads  # queries and attention, and its normaliser
     each += 4 * bytes_each * a.intermediate  # gate, its activation, up, and their product
-    each += bytes_each * locked.lora_rank * len(adapted)
+    each += bytes_each * locked.lora_rank * len(adapted) / a.layers
     if a.qk_norm:
         each += 4 * (a.attention + a.keys + a.heads + a.kv_heads)
     kept = each * micro.queries
@@ -93,7 +99,7 @@ def layer_bytes(architecture: Architecture, locked: LockedConfig, micro: Micro, 
     if micro.prefix:  # the mask itself, converted in each layer
         kept += bytes_each * micro.rows * micro.tokens * (micro.prefix + micro.tokens)
     if bytes_each < 4:  # LoRA weights are converted once a pass
-        kept += bytes_each * locked.lora_rank * sum(inputs + outputs for inputs, outputs in adapted)
+        kept += bytes_each * locked.lora_rank * sum(inputs + outputs for inputs, outputs in adapted) / a.layers
     return kept
 
 

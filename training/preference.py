@@ -47,7 +47,7 @@ def train_preference(config: TrainConfig, say: Say, command: str = "") -> Path:
 
 def plan_preference(config: TrainConfig, say: Say) -> Plan:
     """What `train_preference` would need. Makes nothing; raises `ConfigError` as that does."""
-    prepared = _prepare(config, say)
+    prepared = _prepare(config, say, planned=True)
     locked, data = prepared.locked, prepared.data
     steps = list(pair_steps(_in_order(prepared.pairs, locked), locked.batch_size))
     about = data_rows(data.sentence(), data.refused, locked, steps)
@@ -63,16 +63,16 @@ class _Prepared(NamedTuple):
     tokenizer: Any
 
 
-def _prepare(config: TrainConfig, say: Say) -> _Prepared:
+def _prepare(config: TrainConfig, say: Say, *, planned: bool = False) -> _Prepared:
     locked = load_lock(Path(config.lock))
     if locked.preference is None:
         raise ConfigError(f"{config.lock}: section preference (DPO's beta) is missing; {HOW_TO_CHANGE}")
     if locked.hardware is not None and locked.hardware.packing:
         raise ConfigError(f"{config.lock}: hardware.packing: a pair is two rows, which are not packed; {HOW_TO_CHANGE}")
-    require_libraries(locked, divided=True)
+    require_libraries(locked, divided=True, planned=planned)
     if config.gate.compress:
         raise ConfigError("gate.compress: not supported by preference: it would drop different turns from a pair")
-    parent = check_start(config, locked)
+    parent = check_start(config, locked, planned=planned)
     selected = select_pairs(map(Path, config.data), config.gate)
     say(f"{selected.sentence()}{refusals(selected.refused)}")
     tokenizer = load_tokenizer(locked, say)

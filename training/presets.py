@@ -49,7 +49,7 @@ class Preset(NamedTuple):
 def preset(base: str, gpu_memory: int, method: Method, *, length: int = LENGTH, qlora: bool = False) -> Preset:
     """The lock of a training of `base` on one GPU of `gpu_memory` GB, for rows of up to `length` tokens.
 
-    Chooses bfloat16 if it fits, else QLoRA, and gradient checkpointing only if nothing fits without. Raises
+    Prefers bfloat16, then bfloat16 with gradient checkpointing, then QLoRA, then QLoRA with checkpointing. Raises
     `ConfigError` with the smallest need if nothing fits.
     """
     sizes = architecture(base)

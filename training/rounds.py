@@ -113,22 +113,28 @@ class Rounds:
         `made_from` maps inputs (lock, parent, gate, ...) to digests or names. Raises `ConfigError` if there is nothing
         to resume, something to overwrite, or an input differs.
         """
+        cls.check_inputs(out, made_from, resume=resume)
+        if not resume:
+            write_json(out / "checkpoints" / MADE_FROM, made_from)
+        return cls(out)
+
+    @staticmethod
+    def check_inputs(out: Path, made_from: Mapping[str, str], *, resume: bool, unknown: Sequence[str] = ()) -> None:
+        """Raises `ConfigError` as `begin` does, and writes nothing. Inputs that are `unknown` are not compared."""
         path = out / "checkpoints" / MADE_FROM
         if not resume:
             if path.exists():
                 raise ConfigError(
                     f"out: {out} already contains a training; continue it with --resume, or give another out"
                 )
-            write_json(path, made_from)
-            return cls(out)
+            return
         try:
             before = json.loads(path.read_text())
         except (OSError, ValueError, RecursionError):
             raise ConfigError(f"resume: {out} contains no training; start without resume") from None
         for part in [*made_from, *before]:
-            if before.get(part, "") != made_from.get(part, ""):
+            if part not in unknown and before.get(part, "") != made_from.get(part, ""):
                 raise ConfigError(f"resume: {out} was started with another {part}; start without resume")
-        return cls(out)
 
     def folder(self, number: int) -> Path:
         """The folder of a round."""

@@ -39,8 +39,10 @@ class TrainingConversation:
 
     @property
     def digest(self) -> str:
-        """sha256 of the training content, to detect equal samples of a task."""
-        return _sha256(self._content(), self.trained)
+        """sha256 of the training content, to detect equal samples of a task: with the sampler's tokens, if they are
+        known."""
+        tokens = [(branch.token_ids, branch.mask) for branch in self.branches]
+        return _sha256(self._content(), self.trained, *([tokens, self.sampled] if tokens else []))
 
     def export(self) -> dict[str, Any]:
         """A JSON Lines row in OpenAI's chat format."""

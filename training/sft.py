@@ -38,18 +38,18 @@ def train_sft(config: TrainConfig, say: Say, command: str = "") -> Path:
 
 def plan_sft(config: TrainConfig, say: Say) -> Plan:
     """What `train_sft` would need. Makes nothing; raises `ConfigError` as that does."""
-    locked, _, data, _ = _prepare(config, say)
+    locked, _, data, _ = _prepare(config, say, planned=True)
     rows = _in_order(data.sequences, locked)
     steps = list(sft_steps(rows, locked.batch_size, layout_of(locked)))
     about = data_rows(data.sentence(), data.refused, locked, steps)
     return make_plan("sft", config.lock, locked, steps, about)
 
 
-def _prepare(config: TrainConfig, say: Say) -> tuple[LockedConfig, Path | None, Data, Any]:
+def _prepare(config: TrainConfig, say: Say, *, planned: bool = False) -> tuple[LockedConfig, Path | None, Data, Any]:
     """The lock, the parent, the data and the tokenizer."""
     locked = load_lock(Path(config.lock))
-    require_libraries(locked, divided=True)
-    parent = check_start(config, locked)
+    require_libraries(locked, divided=True, planned=planned)
+    parent = check_start(config, locked, planned=planned)
     selection = select_rows(map(Path, config.data), config.gate)
     say(selection.sentence())
     tokenizer = load_tokenizer(locked, say)
@@ -60,12 +60,14 @@ def _prepare(config: TrainConfig, say: Say) -> tuple[LockedConfig, Path | None, 
 
 
 def _data(locked: LockedConfig, selection: Selection, tokenizer: Any, say: Say) -> Data:
-    rows, unusable = tokenize(selection.rows, tokenizer, locked.max_token_length)
+    rows, unusable, split = tokenize(selection.rows, tokenizer, locked.max_token_length)
     refused = Counter(selection.refused) + Counter(unusable)
     if not rows:
         raise ConfigError(f"train.data: no conversations left to train on{refusals(refused)}")
     data = Data(selection.digest, len(rows), rows, refused, selection.compressed)
     say(f"{data.sentence()}{refusals(unusable)}")
+    if split:
+        say(f"{split} conversations take several rows each: the chat template rewrites earlier replies")
     return data
 
 

@@ -12,7 +12,7 @@ from hermes_lab.training.loss import Prefix, hidden_states
 from hermes_lab.training.packing import attention_mask
 from hermes_lab.training.workload import Flops, Micro, StepWork, step_flops
 
-_LAYERS = 6
+LAYERS = 6
 """Of fewer layers a processor's cache would hold what those of a whole model do not fit into."""
 _REPEATS = 2
 _ASSUMED = {24: 35e12, 48: 50e12, 80: 120e12}
@@ -52,7 +52,7 @@ def measure_speed(architecture: Architecture, locked: LockedConfig, steps: Seque
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = _layers(architecture, locked).to(device)
     taken = sum(_timed(_step(model, step, device), device) for step in steps)
-    work = sum(step_flops(architecture, locked, step).layers for step in steps) * _LAYERS / architecture.layers
+    work = sum(step_flops(architecture, locked, step).layers for step in steps) * LAYERS / architecture.layers
     micros = [micro for step in steps for micro in step.micros]
     scored = max(1, min(HEAD_TOKENS, round(sum(micro.scored for micro in micros) / len(micros))))
     head = _timed(_head(architecture, locked, scored, device), device)
@@ -76,14 +76,16 @@ def _layers(architecture: Architecture, locked: LockedConfig) -> Any:
         vocab_size=8,
         hidden_size=a.hidden,
         intermediate_size=a.intermediate,
-        num_hidden_layers=_LAYERS,
+        num_hidden_layers=LAYERS,
         num_attention_heads=a.heads,
         num_key_value_heads=a.kv_heads,
         head_dim=a.head_dim,
         max_position_embeddings=1 << 20,
     )
     model = LlamaForCausalLM(config).to(getattr(torch, training_dtype(locked)))
-    lora = LoraConfig(task_type="CAUSAL_LM", r=locked.lora_rank, target_modules=locked.lora_target)
+    # By name, since the layers that a regular expression matches may not be among these.
+    adapted = sorted(set(a.matched(locked.lora_target)))
+    lora = LoraConfig(task_type="CAUSAL_LM", r=locked.lora_rank, target_modules=adapted)
     adapted = get_peft_model(model, lora)
     if locked.hardware is not None and locked.hardware.gradient_checkpointing:
         adapted.gradient_checkpointing_enable({"use_reentrant": False})

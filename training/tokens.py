@@ -24,10 +24,14 @@ class Row(NamedTuple):
 
 
 class Tokenized(NamedTuple):
-    """The rows, and refused conversations by reason."""
+    """The rows, and refused conversations by reason.
+
+    `split` counts the conversations in several rows because the chat template rewrites earlier replies.
+    """
 
     rows: list[Row]
     refused: dict[str, int]
+    split: int = 0
 
 
 class RefusedError(Exception):
@@ -41,6 +45,7 @@ def tokenize(conversations: Sequence[TrainingConversation], tokenizer: Any, max_
     """
     rows: list[Row] = []
     refused: Counter[str] = Counter()
+    split = 0
     for conversation in conversations:
         try:
             made = list(rows_of(conversation, tokenizer))
@@ -51,7 +56,8 @@ def tokenize(conversations: Sequence[TrainingConversation], tokenizer: Any, max_
             refused[f"longer than {max_tokens} tokens"] += 1
             continue
         rows += made
-    return Tokenized(rows, dict(sorted(refused.items())))
+        split += len(made) > 1 and not conversation.branches
+    return Tokenized(rows, dict(sorted(refused.items())), split)
 
 
 def rows_of(conversation: TrainingConversation, tokenizer: Any) -> Iterator[Row]:
@@ -59,7 +65,7 @@ def rows_of(conversation: TrainingConversation, tokenizer: Any) -> Iterator[Row]
     if conversation.branches:
         yield from _sampled_rows(conversation)
     else:
-        yield _rendered_row(conversation, tokenizer)
+        yield from _rendered_rows(conversation, tokenizer)
 
 
 def _sampled_rows(conversation: TrainingConversation) -> Iterator[Row]:
@@ -74,8 +80,7 @@ def _sampled_rows(conversation: TrainingConversation) -> Iterator[Row]:
         for start, end in spans:
             if next(turns) in conversation.trained:
                 labels[start:end] = branch.token_ids[start:end]
-        if any(label != IGNORED for label in labels):
-            yield Row(list(branch.token_ids), labels)
+        yield from _if_trained(Row(list(branch.token_ids), labels))
 
 
 def _replies(branch: TokenBranch) -> Iterator[tuple[int, int]]:
@@ -88,33 +93,41 @@ def _replies(branch: TokenBranch) -> Iterator[tuple[int, int]]:
         at = end
 
 
-def _rendered_row(conversation: TrainingConversation, tokenizer: Any) -> Row:
+def _rendered_rows(conversation: TrainingConversation, tokenizer: Any) -> Iterator[Row]:
     """Renders text with the chat template, splits it where a sampler would start and stop, and tokenises each part.
 
-    The loss is on a reply's text and its end-of-turn token. Messages after the last reply are left out.
+    The loss is on a reply's text and its end-of-turn token. Messages after the last reply are left out. Where the
+    prompt of a reply does not continue the row, because the template shows earlier replies differently by then, a new
+    row begins with that prompt, in which the earlier replies have no loss.
     """
     render = _renderer(conversation, tokenizer)
-    ids: list[int] = []
-    labels: list[int] = []
-    done = ""
+    row, done = Row([], []), ""
     for index, message in enumerate(conversation.messages):
         if message.role != "assistant":
             continue
         prompt, whole = render(index, True), render(index + 1, False)
-        if not prompt.startswith(done) or not whole.startswith(prompt):
+        if not whole.startswith(prompt):
             raise RefusedError("rewritten by the chat template")
         end = whole.rfind(tokenizer.eos_token, len(prompt)) + len(tokenizer.eos_token)
         if end <= len(prompt):
             raise ConfigError(
                 f"lock.tokenizer: its chat template does not end turns with its eos_token {tokenizer.eos_token!r}"
             )
+        if not prompt.startswith(done):
+            yield from _if_trained(row)
+            row, done = Row([], []), ""
         before = tokenizer.encode(prompt[len(done) :], add_special_tokens=False)
         reply = tokenizer.encode(whole[len(prompt) : end], add_special_tokens=False)
-        ids += before + reply
-        labels += [IGNORED] * len(before)
-        labels += reply if index in conversation.trained else [IGNORED] * len(reply)
+        row.input_ids.extend(before + reply)
+        row.labels.extend([IGNORED] * len(before))
+        row.labels.extend(reply if index in conversation.trained else [IGNORED] * len(reply))
         done = whole[:end]
-    return Row(ids, labels)
+    yield from _if_trained(row)
+
+
+def _if_trained(row: Row) -> Iterator[Row]:
+    if any(label != IGNORED for label in row.labels):
+        yield row
 
 
 def _renderer(conversation: TrainingConversation, tokenizer: Any) -> Callable[[int, bool], str]:

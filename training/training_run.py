@@ -1,6 +1,7 @@
 """A training in progress: checkpoints, metrics and inputs of an adapter version."""
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,7 +29,7 @@ class TrainingRun:
 
     @classmethod
     def begin(cls, config: TrainConfig, made_from: Mapping[str, str]) -> "TrainingRun":
-        """A new version, or with `resume` the newest one, which must have the same inputs.
+        """A new version, or with `resume` the newest unfinished one, which must have the same inputs.
 
         `made_from` maps inputs (lock, data, ...) to digests. Raises `ConfigError` if there is nothing to resume, or a
         digest differs.
@@ -56,13 +57,27 @@ class TrainingRun:
     def last_checkpoint(self) -> Path | None:
         """The newest complete checkpoint. The manifest is written last, so a checkpoint without one is incomplete.
 
-        Raises `ConfigError` if it does not match its manifest.
+        Raises `ConfigError` if it does not match its manifest, with the one before it that does, if there is one.
         """
-        whole = [path.parent for path in self.checkpoints.glob(f"checkpoint-*/{SEAL}")]
-        newest = max(whole, key=_step, default=None)
-        if newest:
+        sealed = [path.parent for path in self.checkpoints.glob(f"checkpoint-*/{SEAL}")]
+        found = sorted(filter(_is_checkpoint, sealed), key=_step)
+        if not found:
+            return None
+        *older, newest = found
+        try:
             check_manifest(newest, self.made_from(), self.lock)
+        except ConfigError as error:
+            whole = next(filter(self._is_whole, reversed(older)), None)
+            instead = f", or delete {newest} to continue from {whole.name}, which is whole" if whole else ""
+            raise ConfigError(f"{error}{instead}") from None
         return newest
+
+    def _is_whole(self, checkpoint: Path) -> bool:
+        try:
+            check_manifest(checkpoint, self.made_from(), self.lock)
+        except ConfigError:
+            return False
+        return True
 
     def write_manifest(self, step: int) -> None:
         """Writes the manifest that marks the checkpoint of a step as complete."""
@@ -98,11 +113,16 @@ class TrainingRun:
 
 
 def unfinished(config: TrainConfig) -> Path:
-    """The version to resume: the newest. Raises `ConfigError` if it is finished or there is none."""
-    found = versions(Path(config.adapters), config.name)[-1:]
-    if not found or is_finished(found[0]):
-        raise ConfigError(f"resume: the newest {config.name} in {config.adapters} is finished, or there is none")
-    return found[0]
+    """The version to resume: the newest unfinished one. Raises `ConfigError` if there is none."""
+    found = [folder for folder in versions(Path(config.adapters), config.name) if not is_finished(folder)]
+    if not found:
+        raise ConfigError(f"resume: every version of {config.name} in {config.adapters} is finished, or there is none")
+    return found[-1]
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    """Whether the name is one that the trainer gives, and not that of a copy."""
+    return re.fullmatch(r"checkpoint-\d+", folder.name) is not None
 
 
 def _step(checkpoint: Path) -> int:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -42,6 +42,8 @@ _TOKENIZER = (
     *("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "vocab.txt", "merges.txt", "chat_template.json", "chat_template.jinja"),
 )
+_PATTERNS = ("*.json", "*.jinja", "*.safetensors", "*.txt", "*.model")
+_TOKENIZER_PATTERNS = ("config.json", *_TOKENIZER, "additional_chat_templates/*.jinja")
 MERGE_NOTE = "merge.json"
 """The file in the folder that says which share of the adapter's change bfloat16 keeps, and what was written."""
 ENOUGH_KEPT = 0.9
@@ -70,7 +72,22 @@ def resolve(name: str, say: Say = silent) -> Path:
     return folder
 
 
-def _named(name: str, say: Say) -> Path:
+def resolve_tokenizer(name: str, say: Say = silent) -> Path:
+    """The folder of a tokenizer, as `resolve`; of a hub id only the files of the tokenizer are downloaded."""
+    folder = _packaged(say) if name == PACKAGED else _named(name, say, _TOKENIZER_PATTERNS)
+    refuse_code(folder)
+    return folder
+
+
+def present(name: str) -> Path | None:
+    """The folder of a model, as `resolve`, or None for a hub id whose weights are not on this machine."""
+    if name == PACKAGED or Path(name).expanduser().is_dir() or name.count("/") != 1:
+        return resolve(name)
+    folder = on_this_machine(name)
+    return resolve(str(folder)) if folder and has_weights(folder) else None
+
+
+def _named(name: str, say: Say, patterns: Sequence[str] = _PATTERNS) -> Path:
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -78,7 +95,7 @@ def _named(name: str, say: Say) -> Path:
         return folder.resolve()
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
         raise ConfigError(f"model.name: no folder {name!r}; give a folder, a hub id `owner/name`, or `{PACKAGED}`")
-    return _snapshot(name, say)
+    return _snapshot(name, say, patterns)
 
 
 def digest(folder: Path) -> str:
@@ -301,7 +318,7 @@ def _run(command: list[str], failure: str) -> None:
         raise ConfigError(f"{failure}: {last}")
 
 
-def _snapshot(name: str, say: Say) -> Path:
+def _snapshot(name: str, say: Say, patterns: Sequence[str]) -> Path:
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
@@ -310,9 +327,8 @@ def _snapshot(name: str, say: Say) -> Path:
             f"model.name: the hub id {name!r} requires huggingface_hub: pip install huggingface_hub"
         ) from None
     say(f"looking for {name} in the local hub cache, then on the Hugging Face Hub")
-    patterns = ["*.json", "*.jinja", "*.safetensors", "*.txt", "*.model"]
     try:
-        return Path(snapshot_download(name, allow_patterns=patterns))
+        return Path(snapshot_download(name, allow_patterns=list(patterns)))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(

@@ -145,19 +145,19 @@ def grpo(
 
 
 def _plan_grpo(training: "GrpoConfig", opened: "OpenSampler", groups: int) -> int:
-    """Prints the plan, then probes the server if asked."""
+    """Prints the plan, then probes the server if asked. 2 if the training would be refused."""
     from hermes_lab.training.grpo_plan import plan_grpo, probe
     from hermes_lab.training.lock import load_lock
     from hermes_lab.training.plan import lines
 
     locked = load_lock(Path(training.lock))
-    _show(lambda: plan_grpo(training, locked))
+    code = _show(lambda: plan_grpo(training, locked))
     if groups:
         folder = Path(f"{training.out}-probe") / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         with redirect_stdout(sys.stderr), opened(locked, folder / "server.log") as sampler:
             found = probe(training, locked, sampler, groups, folder)
         typer.echo("\n".join(lines(found)))
-    return 0
+    return code
 
 
 def lock(

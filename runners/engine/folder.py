@@ -1,6 +1,5 @@
 """The folder of a run: created, or reopened by `--resume` if it holds the same run."""
 
-import fcntl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -9,6 +8,7 @@ from types import MappingProxyType
 
 from hermes_lab.config.digest import config_digest
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.durable import hold_folder
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, config_differences, read_manifest, versions
 from hermes_lab.mcp.snapshot import differences, tools_digest
@@ -16,7 +16,6 @@ from hermes_lab.records import episode_files, write_atomic, write_json
 from hermes_lab.tasks_version import other_versions
 from hermes_lab.types import ProgramUse, ServedTools
 
-_LOCK = ".lock"
 _COMMANDS = {"learn": "experiment"}
 """Commands whose name in `run.json` differs from the one on the command line."""
 
@@ -141,15 +140,6 @@ def _program(program: ProgramUse | None) -> str:
 
 @contextmanager
 def lock_folder(out: Path) -> Iterator[None]:
-    """Creates the folder and locks it against other processes; the lock is released even if the process is killed."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        file = (out / _LOCK).open("w")
-    except OSError as error:
-        raise ConfigError(f"run.out: {out} cannot be written: {error.strerror}") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(f"{out}: another process is running it") from None
+    """Creates the folder of a run and locks it against other processes (`hold_folder`)."""
+    with hold_folder(out, "run.out"):
         yield

@@ -10,11 +10,18 @@ from fakes.tiny_model import tiny_model
 from fakes.training import TRAINING, hardware, smoke_lock
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.training import lora
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.layout import Layout
 from hermes_lab.training.sft import train_sft
 
 pytestmark = TRAINING
+
+
+@pytest.fixture(autouse=True)
+def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock for a GPU is refused on a CPU; here its other values are tested."""
+    monkeypatch.setattr(lora, "check_device", lambda *_, **__: None)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from fakes.tiny_model import tiny_model
 from fakes.training import TRAINING, hardware, smoke_lock
 from gpu_check import tokens_of_step
 
-from hermes_lab.training import plan
+from hermes_lab.training import machine
 from hermes_lab.training.lock import load_lock
 from hermes_lab.training.plan import plan_grpo_steps
 from hermes_lab.types import Message, Verdict
@@ -45,12 +45,12 @@ def test_a_plan_says_what_a_training_needs_and_makes_nothing(
         assert part in out
     assert tokens_of_step(out) > 0
     assert not (tmp_path / "adapters").exists()
-    monkeypatch.setattr(plan, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
     (tmp_path / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable: 100000 kB\n")
     done = lab("train", "sft", *sources(tmp_path, lock), "--plan")
     assert done.returncode == 2
     assert "  start     refused: it needs " in done.stdout
-    assert "GB, and this CPU has 0.1 GB: make a lock with fewer" in done.stdout
+    assert "GB, and this CPU has 0.1 GB: make a lock with a smaller" in done.stdout
 
 
 def test_a_plan_for_a_gpu_that_is_not_here_assumes_its_speed(base: str, tmp_path: Path) -> None:
@@ -63,8 +63,9 @@ def test_a_plan_for_a_gpu_that_is_not_here_assumes_its_speed(base: str, tmp_path
         )
         write_run(tmp_path / "run", made)
     done = lab("train", "preference", *sources(tmp_path, lock), "--plan")
-    assert done.returncode == 0
-    assert "a GPU of 24 GB, which is not here" in done.stdout
+    assert done.returncode == 2
+    assert "a 24 GB GPU (not in this machine)" in done.stdout
+    assert "  start     refused: the lock is for a GPU of 24 GB, and PyTorch sees none" in done.stdout
     assert "assumed: 35 TFLOP/s" in done.stdout
 
 

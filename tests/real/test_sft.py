@@ -129,7 +129,7 @@ def test_rendered_rows_decode_to_the_conversation_and_train_the_replies(tmp_path
 
     tokenizer = AutoTokenizer.from_pretrained(resolve(PACKAGED))
     (selected,) = select_rows([write_run(tmp_path, with_review("t"))]).rows
-    ((row,), _) = tokenize([selected], tokenizer, 1000)
+    ((row,), *_) = tokenize([selected], tokenizer, 1000)
     messages = [{"role": m.role, "content": m.content} for m in selected.messages]
     whole = tokenizer.apply_chat_template(messages, tokenize=False)
     assert tokenizer.decode(row.input_ids) + "\n" == whole

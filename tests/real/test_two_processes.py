@@ -17,18 +17,18 @@ from hermes_lab.types import Message, Verdict
 
 pytestmark = TRAINING
 
-LAUNCH = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "hermes_lab"]
+LAUNCH = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "fakes.gpu_lock_on_cpu"]
 
 
 def train(method: str, folder: Path, processes: int, lock: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *(LAUNCH if processes > 1 else ["-m", "hermes_lab"]), "train", method]
+    command = [sys.executable, *(LAUNCH if processes > 1 else ["-m", "fakes.gpu_lock_on_cpu"]), "train", method]
     given = [f"lock={lock}", f"data=[{folder / 'run'}]", f"adapters={folder / f'adapters-{processes}'}", "name=made"]
     return subprocess.run(
         [*command, *(part for value in given for part in ("-c", value))],
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
     )
 
 

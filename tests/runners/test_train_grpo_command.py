@@ -12,9 +12,11 @@ from fakes.ledger_sampler import LedgerSampler
 from fakes.openai_server import FakeOpenAIServer, running
 from fakes.training import hardware, smoke_lock
 
+from hermes_lab.training import machine, plan
 from hermes_lab.training.grpo_config import load_grpo_config
 from hermes_lab.training.grpo_plan import evaluation_steps, group_chance
 from hermes_lab.training.lock import load_lock
+from hermes_lab.training.speed import Speed
 
 Arguments = Callable[..., list[str]]
 
@@ -28,9 +30,15 @@ SIZES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The speed of steps of 100,000 tokens is told, not measured."""
+    monkeypatch.setattr(plan, "measure_speed", lambda *_: Speed(1e12, 1e12, "told"))
+
+
 @contextmanager
-def served(tmp_path: Path, *, hopeless: bool) -> Iterator[tuple[FakeOpenAIServer, list[str]]]:
-    """A server of the ledger's first world, and the arguments of a training at it."""
+def served(tmp_path: Path, *, hopeless: bool, gpu: bool = False) -> Iterator[tuple[FakeOpenAIServer, list[str]]]:
+    """A server of the ledger's first world, and the arguments of a training at it, on a CPU or on a GPU."""
     base = tmp_path / "base"
     base.mkdir()
     (base / "config.json").write_text(json.dumps(SIZES))
@@ -48,7 +56,7 @@ def served(tmp_path: Path, *, hopeless: bool) -> Iterator[tuple[FakeOpenAIServer
             total_steps=6,
             grpo={"steps_per_eval": 2, "max_num_workers": 2},
             curriculum={"min_success": 0.2, "max_success": 0.8, "memory_rounds": 4},
-            hardware=hardware(),
+            **({"hardware": hardware()} if gpu else {}),
         )
         train = tmp_path / "grpo.yaml"
         train.write_text(
@@ -62,11 +70,11 @@ def served(tmp_path: Path, *, hopeless: bool) -> Iterator[tuple[FakeOpenAIServer
 
 
 def test_the_plan_says_what_runs_without_asking_the_server(tmp_path: Path) -> None:
-    with served(tmp_path, hopeless=True) as (server, train):
+    with served(tmp_path, hopeless=True, gpu=True) as (server, train):
         before = sorted(tmp_path.iterdir())
         done = lab(*train, "--plan")
         assert server.requests == []
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (2, "")
     assert sorted(tmp_path.iterdir()) == before
     text = " ".join(done.stdout.split())
     for part in (
@@ -79,25 +87,39 @@ def test_the_plan_says_what_runs_without_asking_the_server(tmp_path: Path) -> No
         "tokens at most 6 replies of 192 tokens a rollout, 55,296 sampled in all",
         "rollouts solved -> groups usable: 1 % -> 4 %, 5 % -> 19 %, 20 % -> 59 %",
         "chance that the first round has none: 92 % at 1 % solved, 66 % at 5 % solved",
-        "GB of 24.0 GB on a GPU of 24 GB, which is not here, without the server: weights 0.00, adapter",
+        "GB of 24.0 GB on a 24 GB GPU (not in this machine), without the server: weights 0.00, adapter",
         "for the steps, without the rollouts;",
         "s a step (assumed: 35 TFLOP/s for a GPU of 24 GB)",
-        "start possible",
+        "start refused: the lock is for a GPU of 24 GB, and PyTorch sees none: train on a machine with one",
     ):
         assert part in text
 
 
-def test_the_plan_warns_if_the_longest_rollouts_would_not_fit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("free", "code", "start"),
+    [
+        (2_000_000, 0, "possible, but memory may run out: in the worst case (full-length rollouts, no shared prefix)"),
+        (500_000, 2, "refused: weights, adapter and libraries alone need 0.9 GB, and this CPU has 0.5 GB: make a lock"),
+    ],
+)
+def test_the_plan_compares_memory_before_it_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, code: int, start: str
+) -> None:
+    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
+    (tmp_path / "meminfo").write_text(f"MemAvailable: {free} kB\n")
+    monkeypatch.setattr(plan, "measure_speed", lambda *_: pytest.fail("measured"))
     with served(tmp_path, hopeless=True) as (_, train):
         (tmp_path / "large").mkdir()
-        lock = smoke_lock(tmp_path / "large", "grpo", max_token_length=1_000_000, hardware=hardware())
+        base = str(tmp_path / "base")
+        lock = smoke_lock(tmp_path / "large", "grpo", base_model=base, tokenizer=base, max_token_length=10_000_000)
         done = lab(*train, "--plan", "-c", f"lock={lock}")
-    assert done.returncode == 0
-    assert "  start     possible, but memory may run out: rollouts of the greatest length" in done.stdout
+    assert done.returncode == code
+    assert f"  start     {start}" in done.stdout
+    assert "  time      not measured: there is too little memory" in done.stdout
 
 
 def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:
-    with served(tmp_path, hopeless=True) as (_, train):
+    with served(tmp_path, hopeless=True, gpu=True) as (_, train):
         done = lab(
             *train,
             "--plan",
@@ -122,11 +144,12 @@ def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:
         ),
         ("gate.compress=true", "gate.compress: not supported by GRPO"),
         ("parent=none", "no such adapter"),
+        ("resume=true", "contains no training; start without resume"),
         ("grpo.temperature=2", "grpo.temperature is locked at 1.0"),
     ],
 )
 def test_the_plan_refuses_what_the_training_would(tmp_path: Path, override: str, message: str) -> None:
-    with served(tmp_path, hopeless=True) as (_, train):
+    with served(tmp_path, hopeless=True, gpu=True) as (_, train):
         done = lab(*train, "--plan", "-c", override)
     assert done.returncode == 2
     assert message in done.stderr
@@ -154,7 +177,7 @@ def test_a_hopeless_probe_gives_the_advice(tmp_path: Path) -> None:
 
 
 def test_the_plan_counts_what_the_tasks_of_the_first_round_know(tmp_path: Path) -> None:
-    with served(tmp_path, hopeless=True) as (_, train):
+    with served(tmp_path, hopeless=True, gpu=True) as (_, train):
         given = "rollouts=[suite.name=ledger, 'learning.arms=[off]', env.knowledge=mixed]"
         done = lab(*train, "--plan", "-c", given)
     text = " ".join(done.stdout.split())
@@ -183,7 +206,9 @@ def test_a_hopeless_training_costs_one_round_and_no_evaluation(tmp_path: Path) -
     assert not list((tmp_path / "out").glob("heldout-*"))
     assert not (tmp_path / "out" / "round-2").exists()
     planned = lab(*train, "--plan")
-    assert "1 of 6 rounds are done" in planned.stdout
+    assert (planned.returncode, planned.stdout) == (2, "")
+    assert "out already contains a training; continue it with --resume" in planned.stderr
+    assert "1 of 6 rounds are done" in lab(*train, "--plan", "--resume").stdout
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_a_compressed_conversation_has_no_sampled_tokens_and_its_replies_are_tra
     sampled = replace(whole, branches=(TokenBranch(ids, mask, (0.0,) * 5000),), sampled=whole.trained[:10])
     row = fit(sampled, TOKENIZER, 1500)
     assert (row.branches, row.sampled) == ((), ())
-    ((rendered,), refused) = tokenize([row], TOKENIZER, 1500)
+    ((rendered,), refused, _) = tokenize([row], TOKENIZER, 1500)
     trained = "".join(chr(label) if label != IGNORED else "\0" for label in rendered.labels)
     replies = [text for text in trained.split("\0") if text]
     assert replies == [f"{row.messages[i].content};" for i in row.trained]
@@ -282,7 +282,7 @@ def test_the_packaged_tokenizer_gives_rows_within_the_budget() -> None:
     result = compress_selection(Selection([long(3), long(12)], {}), tokenizer, 700)
     assert (result.compressed, result.refused) == (1, {})
     for conversation in result.rows:
-        ((row,), _) = tokenize([conversation], tokenizer, 700)
+        ((row,), *_) = tokenize([conversation], tokenizer, 700)
         trained = tokenizer.decode([label for label in row.labels if label != IGNORED])
         assert trained == "".join(f"{conversation.messages[i].content}<|im_end|>" for i in conversation.trained)
         assert tokenizer.decode(row.input_ids).count("<|im_start|>") == len(conversation.messages)

@@ -1,12 +1,16 @@
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hermes_lab.durable import hold_folder
 from hermes_lab.errors import ConfigError
+from hermes_lab.training.checkpoint_manifest import SEAL
 from hermes_lab.training.config import TrainConfig
+from hermes_lab.training.job import TrainingJob
 from hermes_lab.training.training_run import TrainingRun
 
 MADE_FROM = {"lock": "l", "data": "d"}
@@ -23,6 +27,8 @@ def test_resume_finds_the_newest_unfinished_version(tmp_path: Path) -> None:
     newest = TrainingRun.begin(config(tmp_path), MADE_FROM)
     assert newest.folder.name == "sft-v2"
     assert TrainingRun.begin(config(tmp_path, resume=True), MADE_FROM).folder == newest.folder
+    (newest.folder / "card.json").write_text("{}")
+    assert TrainingRun.begin(config(tmp_path, resume=True), MADE_FROM).folder.name == "sft-v1"
 
 
 def test_resume_with_other_data_is_refused_and_the_difference_named(tmp_path: Path) -> None:
@@ -61,6 +67,55 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
     for step in (5, 10):
         training_run.write_manifest(step)
     assert training_run.last_checkpoint() == training_run.checkpoints / "checkpoint-10"
+
+
+def test_a_damaged_checkpoint_names_the_one_before_it(tmp_path: Path) -> None:
+    training_run = TrainingRun.begin(config(tmp_path), MADE_FROM)
+    for step in (5, 10, 15):
+        checkpoint = training_run.checkpoints / f"checkpoint-{step}"
+        checkpoint.mkdir()
+        (checkpoint / "adapter_model.safetensors").write_bytes(b"1")
+        training_run.write_manifest(step)
+    shutil.copytree(checkpoint, training_run.checkpoints / "checkpoint-15.bak")
+    assert training_run.last_checkpoint() == checkpoint
+    for step in (10, 15):
+        (training_run.checkpoints / f"checkpoint-{step}" / "adapter_model.safetensors").write_bytes(b"")
+    told = f"was changed .*, or delete {checkpoint} to continue from checkpoint-5, which is whole$"
+    with pytest.raises(ConfigError, match=told):
+        training_run.last_checkpoint()
+
+
+def test_the_files_of_a_checkpoint_are_on_disk_before_its_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training_run = TrainingRun.begin(config(tmp_path), MADE_FROM)
+    checkpoint = training_run.checkpoints / "checkpoint-5"
+    (checkpoint / "ref").mkdir(parents=True)
+    made = {checkpoint / "optimizer.pt", checkpoint / "ref" / "adapter_model.safetensors"}
+    for path in made:
+        path.write_bytes(b"1")
+    synced: set[int] = set()
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        if not (checkpoint / SEAL).exists():
+            synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    training_run.write_manifest(5)
+    assert (checkpoint / SEAL).exists()
+    assert {path.stat().st_ino for path in (*made, checkpoint, checkpoint / "ref")} <= synced
+
+
+def test_a_version_in_training_cannot_be_resumed_by_another_process(tmp_path: Path) -> None:
+    training_run = TrainingRun.begin(config(tmp_path), MADE_FROM)
+    job = TrainingJob(*[None] * 6, training_run, "")  # type: ignore[arg-type]
+    with hold_folder(training_run.folder, "train.adapters"), pytest.raises(ConfigError, match="another process is run"):
+        job.run(None, None, print)
+    (training_run.folder / "card.json").write_text("{}")
+    with pytest.raises(ConfigError, match="sft-v1 was finished by another process"):
+        job.run(None, None, print)
 
 
 def test_metrics_of_steps_that_are_made_again_are_dropped(tmp_path: Path) -> None:

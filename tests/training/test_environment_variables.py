@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.training.device import check_device
 from hermes_lab.training.environment import refuse_numbers, remove_variables
 from hermes_lab.training.lock import load_lock
 from hermes_lab.training.lora import require_libraries
@@ -76,3 +78,12 @@ def test_the_usual_numbers_are_let_be(setting: str) -> None:
     name, _, value = setting.partition("=")
     os.environ[name] = value
     refuse_numbers()
+
+
+def test_a_lock_for_a_gpu_is_not_trained_on_a_cpu() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    locked = load_lock(Path("configs/locks/sft-qwen2.5-0.5b-instruct-24gb.yaml"))
+    with pytest.raises(ConfigError, match=r"^lock: hardware: the lock is for a GPU of 24 GB, and PyTorch sees none: "):
+        check_device(locked)
+    check_device(locked, planned=True)

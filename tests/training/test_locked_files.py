@@ -1,8 +1,11 @@
 """What a lock fixes besides its values: the weights, config.json, the tokenizer and the chat template."""
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 from fakes.adapters import card_of, write_adapter, write_base
 from fakes.training import smoke_lock
@@ -13,6 +16,7 @@ from hermes_lab.training.adapters import new_version, write_card
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.grpo import train_grpo
 from hermes_lab.training.grpo_config import GrpoConfig
+from hermes_lab.training.grpo_plan import plan_grpo
 from hermes_lab.training.job import check_start
 from hermes_lab.training.lock import load_lock, lock_digest, write_lock
 from hermes_lab.training.locked_files import check_locked_files
@@ -35,7 +39,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def lock_of(tmp_path: Path, base: Path, method: str = "sft") -> str:
-    return smoke_lock(tmp_path, method, base_model=str(base), tokenizer=str(base))
+    return smoke_lock(tmp_path, "sft" if method == "sft" else "grpo", base_model=str(base), tokenizer=str(base))
 
 
 def edit(name: str) -> Callable[[Path], object]:
@@ -65,11 +69,15 @@ def start(method: str, lock: str, out: Path) -> None:
         check_start(TrainConfig.model_construct(lock=lock, parent="", resume=False), load_lock(Path(lock)))
     else:
         rollouts = ("suite.name=ledger", "learning.arms=[off]")
-        train_grpo(GrpoConfig(lock=lock, rollouts=rollouts, out=str(out)), None, print)  # type: ignore[arg-type]
+        config = GrpoConfig(lock=lock, rollouts=rollouts, out=str(out))
+        if method == "plan":
+            plan_grpo(config, load_lock(Path(lock)))
+        else:
+            train_grpo(config, None, print)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("change", EDITS)
-@pytest.mark.parametrize("method", ["sft", "grpo"])
+@pytest.mark.parametrize("method", ["sft", "grpo", "plan"])
 def test_what_was_edited_after_the_lock_is_refused(tmp_path: Path, base: Path, change: str, method: str) -> None:
     lock, (field, edit_it) = lock_of(tmp_path, base, method), EDITS[change]
     check_locked_files(load_lock(Path(lock)))
@@ -157,6 +165,61 @@ def test_a_parent_with_another_tokenizer_is_refused(tmp_path: Path, base: Path) 
         ConfigError, match=r"train.parent: .*sft-v2 was trained with a tokenizer .* sha256 cccccccccccc"
     ):
         begin(names[1])
+
+
+def test_a_plan_of_grpo_refuses_a_parent_of_another_base(tmp_path: Path, base: Path) -> None:
+    lock = lock_of(tmp_path, base, "grpo")
+    root, other = tmp_path / "adapters", load_lock(Path(lock)).model_copy(update={"base_model": "owner/other"})
+    folder = new_version(root, "sft")
+    write_adapter(folder, other, weights=b"")
+    write_card(folder, card_of(folder, other))
+    rollouts = ("suite.name=ledger", "learning.arms=[off]")
+    config = GrpoConfig(lock=lock, rollouts=rollouts, parent="sft", adapters=str(root), out=str(tmp_path / "out"))
+    with pytest.raises(ConfigError, match=r"train.parent: .*sft-v1 has base_model 'owner/other', not "):
+        plan_grpo(config, load_lock(Path(lock)))
+
+
+@pytest.fixture
+def hub(tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model hub with the base model as `owner/base`. Returns the folder to which its files are downloaded."""
+    cache = tmp_path / "hub"
+
+    def snapshot_download(name: str, *, allow_patterns: Sequence[str] = (), local_files_only: bool = False) -> str:
+        assert name == "owner/base"
+        if local_files_only and not cache.is_dir():
+            raise FileNotFoundError(name)
+        cache.mkdir(exist_ok=True)
+        for path in base.iterdir():
+            if any(fnmatch(path.name, pattern) for pattern in allow_patterns):
+                shutil.copy(path, cache)
+        return str(cache)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    return cache
+
+
+def test_a_plan_downloads_no_weights_and_compares_those_that_are_there(tmp_path: Path, base: Path, hub: Path) -> None:
+    digests = {"model_digest": weights.model_digest(base), "tokenizer_digest": weights.tokenizer_digest(base)}
+    lock = smoke_lock(tmp_path, "sft", base_model="owner/base", tokenizer="owner/base", **digests)
+    locked, root = load_lock(Path(lock)), tmp_path / "adapters"
+    parent = new_version(root, "sft")
+    write_adapter(parent, locked, weights=b"")
+    made_with = {"base_digest": weights.digest(base), "tokenizer_digest": digests["tokenizer_digest"]}
+    write_card(parent, card_of(parent, locked, **made_with))
+    config = TrainConfig.model_construct(lock=lock, parent="sft", resume=False, adapters=str(root))
+    assert check_start(config, locked, planned=True) == parent
+    assert sorted(path.name for path in hub.iterdir()) == sorted(("config.json", *TOKENIZER))
+    edit("chat_template.jinja")(hub)
+    (base / "chat_template.jinja").write_text((hub / "chat_template.jinja").read_text())
+    with pytest.raises(ConfigError, match=r"tokenizer 'owner/base'.* its files or its chat template were changed"):
+        check_start(config, locked, planned=True)
+    (base / "chat_template.jinja").write_text("{}")
+    assert check_start(config, locked) == parent
+    assert (hub / "model.safetensors").exists()
+    edit("config.json")(hub)
+    (base / "config.json").write_text((hub / "config.json").read_text())
+    with pytest.raises(ConfigError, match=r"base_model 'owner/base'.* its weights or config.json were changed"):
+        check_start(config, locked, planned=True)
 
 
 @pytest.fixture

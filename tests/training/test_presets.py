@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.training import smoke_lock
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.cli import app
@@ -48,9 +49,24 @@ def test_a_base_is_known_by_its_config(tmp_path: Path) -> None:
 def test_lora_weights_are_those_that_the_target_names() -> None:
     sizes = known()["packaged"]
     assert sizes.lora_parameters(16, "all-linear") == 4_884_480
-    assert sizes.lora_parameters(16, "q_proj") == sizes.lora_parameters(16, r".*\.q_proj") == 30 * 16 * (576 + 576)
-    with pytest.raises(ConfigError, match=r"'qkv' matches none of self_attn.q_proj"):
-        sizes.lora_parameters(16, "qkv")
+    assert sizes.lora_parameters(16, r".*\.q_proj") == 30 * 16 * (576 + 576)
+    assert sizes.lora_parameters(16, r"model\.layers\.0\..*q_proj") == 16 * (576 + 576)
+    upper = sizes.lora_parameters(16, r"model\.layers\.(1[0-9]|2[0-9])\..*proj")
+    assert upper == sizes.lora_parameters(16, "all-linear") * 20 / 30
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("q_proj", "'q_proj' matches no linear layer: it must match a full name"),  # PEFT's fullmatch finds nothing
+        (r"model\.layers\.30\..*", "matches no linear layer"),
+        (".*", "matches model, which is no linear layer"),
+    ],
+)
+def test_no_lock_is_made_of_a_target_that_peft_would_refuse(tmp_path: Path, target: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"lock.lora_target: .*{problem}"):
+        smoke_lock(tmp_path, "sft", lora_target=target)
+    assert not (tmp_path / "lock.yaml").exists()
 
 
 @pytest.mark.parametrize("method", ["sft", "preference", "grpo"])

@@ -7,7 +7,7 @@ from fakes.episodes import CALL, RESULT, conversation, episode, trajectory, with
 
 from hermes_lab.training.config import Gate
 from hermes_lab.training.select import select_rows
-from hermes_lab.types import EpisodeError, Message, Review, TaskInfo, TokenBranch, ToolCall, Verdict
+from hermes_lab.types import Episode, EpisodeError, Message, Review, TaskInfo, TokenBranch, ToolCall, Verdict
 from hermes_lab.types.trajectory import StopReason
 
 STOP_REASONS = [reason for part in get_args(StopReason) for reason in get_args(part)]
@@ -191,3 +191,22 @@ def test_an_export_holds_what_the_model_saw(tmp_path: Path) -> None:
     assert exported["messages"][2] == {"role": "assistant", "content": CALL}
     assert (exported["tools"], exported["trained"]) == ([], [2, 4])
     assert exported["metadata"] == {"episode": "made-up|t|lane|0|0"}
+
+
+def sampled(ids: tuple[int, ...], mask: tuple[int, ...] = (0, 1, 1)) -> Episode:
+    branches = (TokenBranch(ids, mask, (0.0, -1.0, -1.0)),)
+    return episode("t", trajectory=trajectory(conversation("t"), branches=branches))
+
+
+def test_conversations_of_other_tokens_are_other_data(tmp_path: Path) -> None:
+    made = [sampled((1, 2, 3)), sampled((1, 2, 999)), sampled((1, 2, 3), (0, 0, 1)), episode("t"), sampled((1, 2, 3))]
+    runs = [write_run(tmp_path / str(n), each) for n, each in enumerate(made)]
+    assert len({select_rows([run]).digest for run in runs}) == 4
+    selection = select_rows(runs)
+    assert (len(selection.rows), selection.refused) == (4, {"duplicate": 1})
+
+
+def test_the_digest_of_data_without_token_ids_never_changes(tmp_path: Path) -> None:
+    """Cards name it, that of the shipped adapter among them."""
+    selection = select_rows([write_run(tmp_path, episode("t"))])
+    assert selection.digest == "0fcf2c2c8c84cd72b7e0c839697dc471e20547d73223e9e101a5b0dd91eababa"
