@@ -15,8 +15,8 @@ from hermes_lab.runners.engine.execute import NO_FOLDER, RunPlan
 from hermes_lab.runners.engine.plan import plan_run
 from hermes_lab.runners.experiments.experiment import plan_learn
 from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, plan_experiment
-from hermes_lab.runners.tables import counted
 from hermes_lab.tasks import load_suite
+from hermes_lab.text.counted import counted
 
 
 class RunSize(Struct, frozen=True, kw_only=True):

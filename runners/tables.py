@@ -4,7 +4,6 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from hermes_lab.text.counted import counted as counted
 from hermes_lab.text.printable import printable
 
 

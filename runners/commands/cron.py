@@ -16,8 +16,9 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.interrupt import one_interrupt
-from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.tables import table
 from hermes_lab.sessions import hermes_home
+from hermes_lab.text.counted import counted
 from hermes_lab.text.printable import printable
 
 Name = Annotated[str, typer.Argument(help="The job's name.", show_default=False)]

@@ -90,7 +90,7 @@ def _each(sources: list[str] | None, json: bool, *, called: bool) -> int:
             _show(name, server, called=called)
         tools = sum(len(server.get("tools", ())) for server in found.values())
         failed = sum("error" in server for server in found.values())
-        from hermes_lab.runners.tables import counted
+        from hermes_lab.text.counted import counted
 
         of = counted(len(found) - failed, "server")
         typer.echo(f"{counted(tools, 'tool')} of {of}" + (f"; {failed} failed" if failed else ""))

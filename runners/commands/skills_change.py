@@ -20,13 +20,14 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import In, Lib, left_out, names
-from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.tables import table
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.curator import curate as curator
 from hermes_lab.skills.curator import merged_skill, upkeep
 from hermes_lab.skills.library import Library, check_skill_name
 from hermes_lab.skills.storage.history import Change
 from hermes_lab.skills.storage.store import SkillStore
+from hermes_lab.text.counted import counted
 from hermes_lab.types import Skill
 from hermes_lab.types.skill import Origin
 

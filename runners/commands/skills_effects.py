@@ -16,7 +16,8 @@ from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_health import COUNTS
 from hermes_lab.runners.engine.reload import config_of
 from hermes_lab.runners.experiments.ground_truth import LeakScan, library_claims, scan_leaks
-from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.tables import table
+from hermes_lab.text.counted import counted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,9 +12,10 @@ from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_look import Lib, report
-from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.tables import table
 from hermes_lab.skills import own_tests
 from hermes_lab.skills.storage.index import Entry
+from hermes_lab.text.counted import counted
 from hermes_lab.text.printable import printable
 
 COUNTS = {name: name.upper() for name in (*STAGES, "helped", "hurt")} | {"astray": "WRONG SKILL"}

@@ -11,13 +11,14 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.skills_change import MaybeNames, show_change
 from hermes_lab.runners.commands.skills_look import In
-from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.tables import table
 from hermes_lab.skills import install as skill_install
 from hermes_lab.skills.install import Installed
 from hermes_lab.skills.look import look
 from hermes_lab.skills.storage import bundled
 from hermes_lab.skills.storage.sources import FORMS
 from hermes_lab.skills.storage.store import SkillStore
+from hermes_lab.text.counted import counted
 from hermes_lab.text.printable import printable
 
 Source = Annotated[str, typer.Argument(help=f"{FORMS[0].upper()}{FORMS[1:]}.", show_default=False)]

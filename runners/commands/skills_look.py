@@ -12,7 +12,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.engine.lane_history import RoundMerge, describe_merge, read_history
-from hermes_lab.runners.tables import counted, interval, solved, table
+from hermes_lab.runners.tables import interval, solved, table
 from hermes_lab.sessions import hermes_home
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import check_skill_name
@@ -20,6 +20,7 @@ from hermes_lab.skills.storage import catalog
 from hermes_lab.skills.storage.diff import diff as differences
 from hermes_lab.skills.storage.history import Change
 from hermes_lab.skills.storage.index import Entry
+from hermes_lab.text.counted import counted
 from hermes_lab.text.printable import printable
 
 _BELOW = 5

@@ -16,9 +16,10 @@ from hermes_lab.runners.commands.execute import run_plan
 from hermes_lab.runners.engine.execute import RunPlan
 from hermes_lab.runners.experiments.uplift import libraries_digest, open_source, plan_uplift
 from hermes_lab.runners.plans import plan_of
-from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.tables import table
 from hermes_lab.skills.library import load_snapshot
 from hermes_lab.skills.storage.proposals import Proposals, same_text
+from hermes_lab.text.counted import counted
 from hermes_lab.types import Skill
 
 if TYPE_CHECKING:

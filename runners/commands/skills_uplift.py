@@ -13,7 +13,8 @@ from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.execute import run_plan
 from hermes_lab.runners.engine.execute import RunPlan
 from hermes_lab.runners.experiments.uplift import libraries_digest, open_source, plan_uplift
-from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.tables import table
+from hermes_lab.text.counted import counted
 
 if TYPE_CHECKING:
     from hermes_lab.analysis.skill_effects.uplift import Uplift

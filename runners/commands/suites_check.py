@@ -19,7 +19,6 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.bar import progress_bar
 from hermes_lab.runners.commands.suites_options import AnyWorld, Name, Seed, config_of, split_of, suite_of
-from hermes_lab.runners.tables import counted
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tasks.adapters.harbor.check import check_tasks
 from hermes_lab.tasks.adapters.harbor.suite import HarborSuite
@@ -32,6 +31,7 @@ from hermes_lab.tasks.proof import Provable
 from hermes_lab.tasks.registry import adapters, wrap_suite_errors
 from hermes_lab.tasks.rubric import Rubric, grade_runs
 from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.text.counted import counted
 
 ALL = "all"
 _STATIC = 50

@@ -22,7 +22,7 @@ from hermes_lab.rollout import setup_workspace
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.suites_options import AnyWorld, Name, Seed, Split, World, config_of, split_of, suite_of
-from hermes_lab.runners.tables import counted, table
+from hermes_lab.runners.tables import table
 from hermes_lab.suites import OracleSuite
 from hermes_lab.tasks.adapters.harbor.suite import HarborSuite
 from hermes_lab.tasks.admission import drawn_from, spread
@@ -42,6 +42,7 @@ from hermes_lab.tasks.registry import (
     wrap_suite_errors,
 )
 from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.text.counted import counted
 from hermes_lab.text.printable import printable
 from hermes_lab.types import Task
 

@@ -7,7 +7,7 @@ import typer
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.tables import counted
+from hermes_lab.text.counted import counted
 from hermes_lab.text.suggest import did_you_mean
 
 

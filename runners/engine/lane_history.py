@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from hermes_lab.records import decode_record, write_atomic
-from hermes_lab.runners.tables import counted
 from hermes_lab.skills.library import Library
+from hermes_lab.text.counted import counted
 from hermes_lab.types.skill import Action, Origin, SkillWrite
 
 VERSION = 1

@@ -11,7 +11,7 @@ from hermes_lab.runners.engine.budget import Budget, Share
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.engine.registration import analysis_of, primary_of, units_at_once
 from hermes_lab.runners.engine.weights import weights_of
-from hermes_lab.runners.tables import counted
+from hermes_lab.text.counted import counted
 
 CURVE_LANES = 20
 """Lanes per arm that usually suffice to identify a curve (docs/statistics.md)."""
