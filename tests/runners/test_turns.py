@@ -2,7 +2,9 @@
 
 import json
 import os
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models import server as server_module
 from hermes_lab.runners.engine.execute import Listener
 from hermes_lab.runners.environments import collect
-from hermes_lab.runners.environments.collect import BatchSampler
+from hermes_lab.runners.environments.collect import BatchSampler, open_sampler
 from hermes_lab.training.grpo_config import Sharing
 
 STAND_IN = Path(__file__).parents[1] / "fakes" / "vllm_package"
@@ -38,6 +40,78 @@ def test_a_server_sleeps_during_the_steps_and_wakes_for_the_next_rollouts(tmp_pa
         sampler.close()
     for run in ("1", "2"):
         assert json.loads((tmp_path / run / "summary.json").read_text())["finished"] == 2
+
+
+def test_a_training_resumed_in_its_steps_needs_no_server_and_starts_none(tmp_path: Path) -> None:
+    with reserved_port() as port:
+        sampler = BatchSampler(
+            locked(f"http://127.0.0.1:{port}/v1"), tmp_path / "server.log", print, Listener(), Sharing(turns="sleep")
+        )
+        sampler.rest()
+        sampler.close()
+    assert not (tmp_path / "server.log").exists()
+
+
+def test_a_training_resumed_in_its_steps_puts_a_running_server_to_sleep(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"], sleep_mode=True)) as server:
+        sharing = Sharing(turns="sleep")
+        sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", print, Listener(), sharing)
+        sampler.rest()
+        assert server.turns == ["sleep 1 wait"]
+        sampler.collect(batch(tmp_path / "run", run_config(**{"model.base_url": server.base_url}), tasks=1))
+        assert server.turns == ["sleep 1 wait", "wake"]
+        sampler.close()
+        assert server.turns == ["sleep 1 wait", "wake"]
+
+
+def test_of_several_servers_those_that_answer_sleep_and_wake(tmp_path: Path) -> None:
+    script = FakeOpenAIServer(["I do not know."], models=["packaged"], sleep_mode=True)
+    with running(script) as server, reserved_port() as port:
+        both = f"http://127.0.0.1:{port}/v1,{server.base_url}"
+        served = {"model.base_url": both, "model.max_retries": 0}
+        sampler = BatchSampler(locked(both), tmp_path / "server.log", print, Listener(), Sharing(turns="sleep"))
+        sampler.collect(batch(tmp_path / "run", run_config(**served), tasks=1))
+        sampler.rest()
+        assert server.asleep
+        sampler.close()
+        assert server.turns == ["sleep 1 wait", "wake"]
+
+
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, MemoryError, None])
+def test_a_server_of_someone_else_is_awake_after_the_training(tmp_path: Path, ends: type[BaseException] | None) -> None:
+    class Model:
+        """Something large on the GPU, which a failed step still refers to."""
+
+    def steps() -> None:
+        model = Model()
+        alive.append(weakref.ref(model))
+        if ends:
+            raise ends
+
+    alive: list[weakref.ref[Model]] = []
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"], sleep_mode=True)) as server:
+        sharing, seen = Sharing(turns="sleep"), []
+        with (
+            suppress(KeyboardInterrupt, MemoryError),
+            open_sampler(locked(server.base_url), tmp_path / "server.log", print, Listener(), sharing) as sampler,
+        ):
+            sampler.rest()
+            closes = sampler.close
+            sampler.close = lambda: (seen.append(alive[0]()), closes())  # type: ignore[method-assign]
+            steps()
+        assert not server.asleep
+    assert seen == [None]
+
+
+def test_a_server_that_does_not_wake_is_named(tmp_path: Path) -> None:
+    said: list[str] = []
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"], sleep_mode=True)) as server:
+        sharing = Sharing(turns="sleep")
+        sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", said.append, Listener(), sharing)
+        sampler.rest()
+        server.stuck = True
+        sampler.close()
+    assert said[-1].startswith(f"warning: the server at {server.base_url} is still asleep, POST /wake_up wakes it: ")
 
 
 def test_a_server_that_an_ended_training_left_asleep_is_woken(tmp_path: Path) -> None:
