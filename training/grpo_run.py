@@ -21,7 +21,7 @@ from hermes_lab.training.grpo_config import (
     training_batch,
 )
 from hermes_lab.training.lock import GrpoLock, LockedConfig, lock_digest
-from hermes_lab.training.locked_files import check_locked_files
+from hermes_lab.training.locked_files import check_locked_files, warn_if_unpinned
 from hermes_lab.training.lora import Say, find_parent
 from hermes_lab.training.rounds import FinishedRound, Policy, Rounds, RoundTraining
 from hermes_lab.training.select import task_digest
@@ -94,6 +94,7 @@ def prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) ->
         "name": config.name,
         "adapters": str(Path(config.adapters)),
     }
+    warn_if_unpinned(locked, say)
     check_locked_files(locked, say)
     parent = find_parent(config, locked)
     base = weights.resolve(locked.base_model, say)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
-from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig
+from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig, unpinned
 
 
 def check_locked_files(locked: LockedConfig, say: weights.Say = weights.silent) -> None:
@@ -23,6 +23,12 @@ def check_locked_files(locked: LockedConfig, say: weights.Say = weights.silent) 
         found = weights.tokenizer_digest(tokenizer)
         what = "its files or its chat template"
         _compare("tokenizer", locked.tokenizer, tokenizer, found, locked.tokenizer_digest, what)
+
+
+def warn_if_unpinned(locked: LockedConfig, say: weights.Say) -> None:
+    """Says that a lock has no digests to compare with."""
+    if warning := unpinned(locked):
+        say(f"warning: {warning}")
 
 
 def _compare(field: str, name: str, folder: Path, found: str, wanted: str, what: str) -> None:
