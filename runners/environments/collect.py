@@ -33,7 +33,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.training.batch_tasks import batch_tasks
 from hermes_lab.training.device import release_memory
-from hermes_lab.training.grpo_config import NOT_SHARED, Batch, Sharing
+from hermes_lab.training.grpo_config import NOT_SHARED, Batch, Sharing, unshared
 from hermes_lab.training.lock import LockedConfig
 from hermes_lab.training.lora import Say
 from hermes_lab.types import Task
@@ -170,6 +170,9 @@ class BatchSampler:
 
     async def _start(self, model: ModelConfig) -> VllmServer:
         """Starts a server. Only a single local address can be started from here."""
+        refused = unshared(self._locked, self._sharing.turns, self._sharing.server_gpu)
+        if refused and not is_cpu_build():
+            raise ConfigError(refused)
         folder = await anyio.to_thread.run_sync(weights.resolve, self._locked.base_model, self._say)
         sleeps = self._sharing.turns == "sleep"
         if sleeps and is_cpu_build():
@@ -177,7 +180,10 @@ class BatchSampler:
                 "turns: vLLM's build for CPUs frees nothing when it sleeps; give turns=stop or turns=none"
             )
         options = SLEEP_OPTIONS if sleeps else ()
-        config = model.server.model_copy(update={"port": _local_port(", ".join(self._urls)), "args": options})
+        # The rollouts that the lock trains on need this context.
+        length = max(model.server.max_model_len, self._locked.max_token_length)
+        port = _local_port(", ".join(self._urls))
+        config = model.server.model_copy(update={"port": port, "args": options, "max_model_len": length})
         environment = dict(SLEEP_ENVIRONMENT) if sleeps else {}
         if self._sharing.server_gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = str(self._sharing.server_gpu)

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from fakes.adapters import write_lora
@@ -18,6 +19,7 @@ from hermes_lab.runners.engine.execute import Listener
 from hermes_lab.runners.environments import collect
 from hermes_lab.runners.environments.collect import BatchSampler, open_sampler
 from hermes_lab.training.grpo_config import Sharing
+from hermes_lab.training.lock import HardwareLock
 
 STAND_IN = Path(__file__).parents[1] / "fakes" / "vllm_package"
 
@@ -186,6 +188,44 @@ def test_our_own_server_is_stopped_for_the_steps_and_started_again(
             os.kill(pid, 0)
     assert pids[0] != pids[1]
     sampler.close()
+
+
+HARDWARE = HardwareLock(
+    gpu_memory=24, precision="bfloat16", quantization="none", gradient_checkpointing=True, packing=True, micro_tokens=64
+)
+
+
+@pytest.mark.parametrize("turns", ["none", "stop"])
+def test_with_a_lock_for_a_gpu_no_server_starts_on_the_gpu_of_the_steps(
+    own_server: Callable[..., BatchSampler], tmp_path: Path, turns: Literal["none", "stop"]
+) -> None:
+    with reserved_port() as port:
+        sampler = own_server(port, Sharing(turns=turns))
+    sampler._locked = sampler._locked.model_copy(update={"hardware": HARDWARE})
+    config = run_config(**{"model.base_url": f"http://127.0.0.1:{port}/v1", "model.max_retries": 0})
+    if turns == "none":
+        with pytest.raises(ConfigError, match=r"turns: none, but server and steps would share a GPU.*turns=sleep"):
+            sampler.collect(batch(tmp_path / "run", config, tasks=1))
+        assert not (tmp_path / "pids.command").exists()
+        sampler._sharing = Sharing(server_gpu=1)
+    sampler.collect(batch(tmp_path / "run", config, tasks=1))
+    sampler.close()
+    assert started(tmp_path)["command"]
+
+
+@pytest.mark.parametrize(("given", "length"), [(4096, 8192), (16384, 16384)])
+def test_our_own_server_has_the_context_of_the_longest_locked_rollout(
+    own_server: Callable[..., BatchSampler], tmp_path: Path, given: int, length: int
+) -> None:
+    with reserved_port() as port:
+        sampler = own_server(port, Sharing())
+    sampler._locked = sampler._locked.model_copy(update={"max_token_length": 8192})
+    run = run_config(**{"model.base_url": f"http://127.0.0.1:{port}/v1"})
+    server = run.model.server.model_copy(update={"max_model_len": given})
+    run = run.model_copy(update={"model": run.model.model_copy(update={"server": server})})
+    sampler.collect(batch(tmp_path / "run", run, tasks=1))
+    sampler.close()
+    assert f"--max-model-len', '{length}'" in str(started(tmp_path)["command"])
 
 
 def test_our_own_server_is_started_with_sleep_mode(own_server: Callable[..., BatchSampler], tmp_path: Path) -> None:
