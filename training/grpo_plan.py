@@ -86,7 +86,7 @@ def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[
         ("policy", _policy(parent, locked)),
         *_server(config, locked),
         *sampled,
-        ("stops", "after the first round if it has no usable group, later after two such rounds in a row"),
+        ("stops", f"{_first_end(config, grpo)}, later after two such rounds in a row"),
         ("output", f"{config.out}; versions {Path(config.adapters) / config.name}-vN{_so_far(config, rounds)}"),
     ]
     return [*rows, *_scores(parent)]
@@ -275,6 +275,12 @@ def _usable(grpo: GrpoLock) -> str:
 def _server(config: GrpoConfig, locked: LockedConfig) -> list[Row]:
     refused = unshared(locked, config.turns, config.server_gpu)
     return [("server", f"refused, unless it already runs at {locked.rollout_server_url}: {refused}")] if refused else []
+
+
+def _first_end(config: GrpoConfig, grpo: GrpoLock) -> str:
+    if len(config.families) > grpo.groups_per_round:  # not all are drawn in the first round
+        return "once every family has had rollouts, if no round has a usable group"
+    return "after the first round if it has no usable group"
 
 
 def _policy(parent: Path | None, locked: LockedConfig) -> str:

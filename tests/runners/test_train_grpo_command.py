@@ -82,6 +82,7 @@ def test_the_plan_says_what_runs_without_asking_the_server(tmp_path: Path) -> No
         "GB of 24.0 GB on a GPU of 24 GB, which is not here, without the server: weights 0.00, adapter",
         "for the steps, without the rollouts;",
         "s a step (assumed: 35 TFLOP/s for a GPU of 24 GB)",
+        "server refused, unless it already runs at http://127.0.0.1:",
         "start possible",
     ):
         assert part in text
@@ -110,8 +111,8 @@ def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:
     )
     assert "knowledge many: of 1 task: 1 oracle, " in text  # as many as the first round draws
     assert (
-        "families first round 1 few, 1 many; later rounds use families with a success rate of 20-80 % over the last 4"
-        in text
+        "families first round 1 few, 1 many; later rounds use families with a success rate of 20-80 % over the last 4 "
+        "rounds, and untried ones" in text
     )
 
 
