@@ -62,6 +62,18 @@ class Architecture(NamedTuple):
         tables = self.vocabulary * self.hidden * (1 if self.tied else 2)
         return tables + self.layers * (self.linear_parameters() + biases + norms) + self.hidden
 
+    def check_target(self, target: str) -> None:
+        """Raises `ConfigError` if PEFT's `target_modules` names a head that has the embedding's weights, or that
+        embedding: merged and served adapters would differ."""
+        if not self.tied or target == "all-linear":
+            return
+        for name in ("lm_head", "model.embed_tokens"):
+            if _matches(target, name):
+                raise ConfigError(
+                    f"lora_target: {target!r} adapts {name}, and the head of this base model has the weights of its "
+                    "embedding, so a merge would change both: leave out lm_head and embed_tokens"
+                )
+
     def adapted(self, target: str) -> list[tuple[int, int]]:
         """Inputs and outputs of the linear layers of a decoder layer that get LoRA weights, as PEFT's `target_modules`
         selects them. Raises `ConfigError` if there are none."""
@@ -81,6 +93,13 @@ class Architecture(NamedTuple):
     def lora_parameters(self, rank: int, target: str) -> int:
         """Trained weights of a LoRA adapter."""
         return self.layers * rank * sum(inputs + outputs for inputs, outputs in self.adapted(target))
+
+
+def _matches(target: str, name: str) -> bool:
+    try:
+        return re.fullmatch(target, name) is not None or name.endswith(f".{target}")
+    except re.error:
+        return False
 
 
 def known() -> dict[str, Architecture]:

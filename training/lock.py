@@ -22,6 +22,7 @@ from hermes_lab.models import weights
 from hermes_lab.models.cards import LOCK_KEY, LOCKED_KEY, values_digest
 from hermes_lab.models.lora_files import SERVED_RANKS
 from hermes_lab.records import write_atomic
+from hermes_lab.training.architecture import architecture
 
 HOW_TO_CHANGE = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
 
@@ -127,8 +128,7 @@ class LockedConfig(Section):
     total_steps: Annotated[Positive, Unit("steps")]
     """Optimiser steps."""
     batch_size: Positive
-    """Rows per optimiser step. In GRPO a step is on all usable groups of a round, and this is the number of rows that
-    run at once."""
+    """Rows per optimiser step; in GRPO, rows that run at once: its steps are on all usable groups of a round."""
     lora_rank: Annotated[int, Field(gt=0, le=SERVED_RANKS[-1])]
     """LoRA rank r (arXiv:2106.09685). vLLM serves none above 512."""
     lora_alpha: Positive
@@ -200,7 +200,7 @@ def write_lock(source: Path, out: Path) -> str:
     The lock also gets the digests of the base model and the tokenizer, if these are folders or hub ids and on this
     machine. `packaged` has digests of its own.
 
-    Raises `ConfigError` if `out` exists: locks are never replaced.
+    Raises `ConfigError` if `out` exists (locks are never replaced), or for a `lora_target` that cannot be merged.
     """
     return save_lock(_read(source)[0], out)
 
@@ -209,11 +209,22 @@ def save_lock(locked: LockedConfig, out: Path) -> str:
     """Creates the lock `out` from `locked`; as `write_lock`."""
     if out.exists():
         raise ConfigError(f"{out}: exists, and a lock is never overwritten; give another file")
+    _check_target(locked)
     locked = _with_files(locked)
     digest = lock_digest(locked)
     lines = ["# Locked: training refuses this file after a change by hand.", f"# {HOW_TO_CHANGE}."]
     write_atomic(out, "\n".join([*lines, *_fields(locked), "", f"digest: {digest}", ""]))
     return digest
+
+
+def _check_target(locked: LockedConfig) -> None:
+    """Refuses a `lora_target` that would change a matrix which the base model uses twice, if its sizes are known here;
+    otherwise the training does."""
+    try:
+        sizes = architecture(locked.base_model)
+    except ConfigError:
+        return
+    sizes.check_target(locked.lora_target)
 
 
 def _with_files(locked: LockedConfig) -> LockedConfig:

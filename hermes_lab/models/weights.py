@@ -18,7 +18,7 @@ from typing import Literal
 from platformdirs import user_cache_dir
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.models.lora_files import check_lora
+from hermes_lab.models.lora_files import check_mergeable
 from hermes_lab.models.model_code import refuse_code
 
 Say = Callable[[str], None]
@@ -222,7 +222,7 @@ def packaged_folder() -> Path:
 
 def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) -> Path:
     """The folder of `base` with a LoRA adapter merged into it; created on first use and cached."""
-    check_lora(adapter, base)  # also of one that an earlier version has merged
+    check_mergeable(adapter, base)  # also of one that an earlier version has merged
     # The suffix is the version of `merge`.
     folder = cache_dir() / "merged" / f"{digest(base)[:12]}-{adapter_digest[:12]}-v2"
     if folder.is_dir():
@@ -236,9 +236,9 @@ def merge_into(folder: Path, base: Path, adapter: Path, say: Say = silent, *, dt
     """Creates `folder` atomically: the weights of `base` with a LoRA adapter merged into them.
 
     `auto` writes bfloat16 where that keeps the adapter's change; only `float32` computes exactly what the adapter does.
-    Raises `ConfigError` if the adapter's tensors do not fit the base model.
+    Raises `ConfigError` if the adapter's tensors do not fit the base model, or change weights that it uses twice.
     """
-    check_lora(adapter, base)
+    check_mergeable(adapter, base)
     folder.parent.mkdir(parents=True, exist_ok=True)
     say(f"merging {adapter.name} into the weights")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:
