@@ -19,6 +19,8 @@ _NOT_LINEAR = (
     "model.layers.0.input_layernorm",
 )
 """Modules that PEFT would find by too wide an expression, and cannot adapt."""
+_TABLES = ("lm_head", "model.embed_tokens")
+"""The head and the embedding, one matrix in a tied model."""
 
 
 class Architecture(NamedTuple):
@@ -73,7 +75,7 @@ class Architecture(NamedTuple):
         """The linear layers that get LoRA weights, of all decoder layers: their names within those.
 
         As PEFT reads `target_modules`: `all-linear`, or a regular expression for the full name. Raises `ConfigError` if
-        it matches none, or a module that is no linear layer.
+        it matches none, a module that is not a linear layer, or a head that has the embedding's weights.
         """
         if target == "all-linear":
             return [*self.linears()] * self.layers
@@ -81,6 +83,11 @@ class Architecture(NamedTuple):
             pattern = re.compile(target)
         except re.error as error:
             raise ConfigError(f"lock.lora_target: {target!r} is not a regular expression: {error}") from None
+        if self.tied and (table := next(filter(pattern.fullmatch, _TABLES), "")):
+            raise ConfigError(
+                f"lock.lora_target: {target!r} adapts {table}, and the head of this base model has the weights of its "
+                "embedding, so a merge would change both: leave out lm_head and embed_tokens"
+            )
         if other := next(filter(pattern.fullmatch, _NOT_LINEAR), ""):
             raise ConfigError(f"lock.lora_target: {target!r} matches {other}, which is no linear layer")
         layers = range(self.layers)
@@ -103,7 +110,7 @@ class Architecture(NamedTuple):
 
 
 def check_target(base_model: str, target: str) -> None:
-    """Raises `ConfigError` if `lora_target` matches nothing in a base model whose sizes are known."""
+    """Raises `ConfigError` for a `lora_target` that does not fit a base model whose sizes are known."""
     try:
         sizes = architecture(base_model)
     except ConfigError:

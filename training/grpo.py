@@ -72,13 +72,24 @@ def train_grpo(config: GrpoConfig, open_sampler: OpenSampler, say: Say, command:
 
 def _ended(grpo_run: GrpoRun) -> bool:
     done = grpo_run.rounds.done()
-    return len(done) >= grpo_run.wanted or bool(starved([each.used for each in done]))
+    return len(done) >= grpo_run.wanted or bool(_without_signal(grpo_run, done))
+
+
+def _without_signal(grpo_run: GrpoRun, done: Sequence[FinishedRound]) -> int:
+    """`starved`. With families, the first rounds end a training only after every family had rollouts: those that were
+    not drawn yet may be easier. They are drawn next, which takes at most as many
+    rounds as there are families."""
+    used, families = [each.used for each in done], set(grpo_run.config.families)
+    tried = {family for each in done for family, found in each.families.items() if found.rollouts}
+    if not any(used) and families - tried and len(done) < len(families):
+        return 0
+    return starved(used)
 
 
 def _stop_if_starved(grpo_run: GrpoRun) -> None:
     """Raises `ConfigError` with what was measured and advice if the last rounds ended the training."""
     done = grpo_run.rounds.done()
-    last = done[len(done) - starved([each.used for each in done]) :]
+    last = done[len(done) - _without_signal(grpo_run, done) :]
     if not last:
         return
     measured = add([each.measured or _measured(grpo_run, each.round) for each in last])

@@ -56,6 +56,16 @@ class Sharing(NamedTuple):
 NOT_SHARED = Sharing()
 
 
+def unshared(locked: LockedConfig, turns: str, server_gpu: int | None) -> str:
+    """Why the training starts no server with a lock for a GPU: it would take the memory of the steps' GPU; else ""."""
+    if locked.hardware is None or turns != "none" or server_gpu is not None:
+        return ""
+    return (
+        "turns: none, but server and steps would share a GPU, whose memory the server takes: give turns=sleep (or "
+        "turns=stop), or server_gpu=1 if there are two GPUs"
+    )
+
+
 class Batch(NamedTuple):
     """Rollouts to collect: `samples` per task of `tasks` tasks, drawn from worlds starting at `first_world`, in the run
     folder `folder`. With `reviews`, `tasks` are learning episodes with `samples` reviews of each finished task."""

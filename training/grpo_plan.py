@@ -31,6 +31,7 @@ from hermes_lab.training.grpo_config import (
     refuse_compression,
     round_batches,
     training_batch,
+    unshared,
 )
 from hermes_lab.training.grpo_run import Sampler, check_inputs
 from hermes_lab.training.lock import GrpoLock, LockedConfig
@@ -87,8 +88,9 @@ def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[
         ]
     rows = [
         ("policy", _policy(parent, locked)),
+        *_server(config, locked),
         *sampled,
-        ("stops", "after the first round if it has no usable group, later after two such rounds in a row"),
+        ("stops", f"{_first_end(config, grpo)}, later after two such rounds in a row"),
         ("output", f"{config.out}; versions {Path(config.adapters) / config.name}-vN{_so_far(config, rounds)}"),
     ]
     return [*rows, *_scores(parent)]
@@ -208,14 +210,14 @@ def _task_rows(config: GrpoConfig, locked: LockedConfig, rounds: int, first: Seq
         last = first[0].first_world + rounds * worlds - 1
         return [("tasks", f"{_where(first[0].config)}; worlds {first[0].first_world} to {last}, {worlds} a round")]
     lock = curriculum_lock(config, locked)
-    window = f"{_percent(lock.min_success)} to {_percent(lock.max_success)}"
+    window = f"{100 * lock.min_success:.0f}-{_percent(lock.max_success)}"
     drawn = draw_groups(list(config.families), [], lock, first[0].tasks, locked.seed)
     return [
         *((f"tasks {n}", f"{name}: {_where(one.config)}") for n, (name, one) in enumerate(_named(config, first), 1)),
         (
             "families",
-            f"first round {', '.join(f'{count} {family}' for family, count in drawn.items())}; then those that "
-            f"{window} of the rollouts of the last {lock.memory_rounds} rounds solved, and those not tried in these",
+            f"first round {', '.join(f'{count} {family}' for family, count in drawn.items())}; later rounds use "
+            f"families with a success rate of {window} over the last {lock.memory_rounds} rounds, and untried ones",
         ),
     ]
 
@@ -236,7 +238,7 @@ def _where(run: RunConfig) -> str:
 def _heldout(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> str:
     steps = evaluation_steps(locked, grpo)
     if not (config.heldout and steps):
-        return "none (heldout, grpo.steps_per_eval): nothing will show whether it helped"
+        return "no held-out evaluation (heldout, grpo.steps_per_eval), so improvement will not be measured"
     batch = heldout_batch(config, locked, "", Path())
     _check_tasks(batch)
     at = ", ".join(map(str, steps))
@@ -266,9 +268,20 @@ def _usable(grpo: GrpoLock) -> str:
         f"{_percent((1 - chance) ** grpo.groups_per_round)} at {_percent(rate)} solved" for rate, chance in chances[:3]
     )
     return (
-        f"a group is usable if its rewards differ; rollouts solved -> groups usable: {usable}; chance that the first "
-        f"round has none: {none}"
+        f"a group is usable if its rewards differ; expected usable groups by success rate: {usable}; chance that the "
+        f"first round has none: {none}"
     )
+
+
+def _server(config: GrpoConfig, locked: LockedConfig) -> list[Row]:
+    refused = unshared(locked, config.turns, config.server_gpu)
+    return [("server", f"refused, unless it already runs at {locked.rollout_server_url}: {refused}")] if refused else []
+
+
+def _first_end(config: GrpoConfig, grpo: GrpoLock) -> str:
+    if len(config.families) > grpo.groups_per_round:  # not all are drawn in the first round
+        return "once every family has had rollouts, if no round has a usable group"
+    return "after the first round if it has no usable group"
 
 
 def _policy(parent: Path | None, locked: LockedConfig) -> str:

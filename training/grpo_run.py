@@ -22,7 +22,7 @@ from hermes_lab.training.grpo_config import (
     training_batch,
 )
 from hermes_lab.training.lock import GrpoLock, LockedConfig, lock_digest
-from hermes_lab.training.locked_files import base_folder, check_locked_files
+from hermes_lab.training.locked_files import base_folder, check_locked_files, warn_if_unpinned
 from hermes_lab.training.lora import find_parent
 from hermes_lab.training.rounds import FinishedRound, Policy, Rounds, RoundTraining
 from hermes_lab.training.select import task_digest
@@ -113,6 +113,7 @@ def check_inputs(
         "name": config.name,
         "adapters": str(Path(config.adapters)),
     }
+    warn_if_unpinned(locked, say)
     check_locked_files(locked, say, planned=planned)
     parent = find_parent(config, locked, planned=planned)
     base = base_folder(locked, say, planned=planned)

@@ -15,7 +15,7 @@ from hermes_lab.models.weights import Say
 from hermes_lab.training.adapters import is_finished, write_card
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.lock import LockedConfig, lock_digest
-from hermes_lab.training.locked_files import check_locked_files
+from hermes_lab.training.locked_files import check_locked_files, warn_if_unpinned
 from hermes_lab.training.lora import find_parent, library_versions, lora_model, save_adapter, train
 from hermes_lab.training.processes import from_first
 from hermes_lab.training.tokens import IGNORED, Row
@@ -89,6 +89,7 @@ class TrainingJob(NamedTuple):
         command: str,
     ) -> "TrainingJob":
         """A new training, or with `resume` the unfinished one, which must have the same inputs."""
+        warn_if_unpinned(locked, say)
         base = weights.resolve(locked.base_model, say)
         made_from = {
             "lock": lock_digest(locked),

@@ -83,13 +83,13 @@ class CurriculumLock(Section):
     max_success: Annotated[float, Field(gt=0, le=1)]
     """A family with a higher success rate is left out for a while."""
     memory_rounds: Positive
-    """A success rate is that of the last rounds, this many; a family without a rollout in them is drawn again."""
+    """Success rates are computed over this many rounds; a family not sampled in that window is tried again."""
 
     _window = field_validator("max_success")(above_min_success)
 
 
 class HardwareLock(Section):
-    """How a training uses a GPU. A lock without it is trained as on a CPU: rows of 2,048 tokens at a time, no
+    """How a training uses a GPU. Without this section the CPU layout is used: rows of 2,048 tokens at a time, no
     quantization, no checkpointing, no packing."""
 
     gpu_memory: Annotated[Positive, Unit("GB")]
@@ -128,7 +128,7 @@ class LockedConfig(Section):
     total_steps: Annotated[Positive, Unit("steps")]
     """Optimiser steps."""
     batch_size: Positive
-    """Rows per optimiser step."""
+    """Rows per optimiser step; in GRPO, rows that run at once: its steps are on all usable groups of a round."""
     lora_rank: Annotated[int, Field(gt=0, le=SERVED_RANKS[-1])]
     """LoRA rank r (arXiv:2106.09685). vLLM serves none above 512."""
     lora_alpha: Positive
@@ -200,13 +200,14 @@ def write_lock(source: Path, out: Path) -> str:
     The lock also gets the digests of the base model and the tokenizer, if these are folders or hub ids and on this
     machine. `packaged` has digests of its own.
 
-    Raises `ConfigError` if `out` exists: locks are never replaced.
+    Raises `ConfigError` if `out` exists (locks are never replaced), or for a `lora_target` that does not fit
+    the base model, if its sizes are known.
     """
     return save_lock(_read(source)[0], out)
 
 
 def save_lock(locked: LockedConfig, out: Path) -> str:
-    """Creates the lock `out` from `locked`; as `write_lock`. Raises `ConfigError` if `lora_target` matches nothing."""
+    """Creates the lock `out` from `locked`; as `write_lock`."""
     if out.exists():
         raise ConfigError(f"{out}: exists, and a lock is never overwritten; give another file")
     check_target(locked.base_model, locked.lora_target)
@@ -226,6 +227,21 @@ def _with_files(locked: LockedConfig) -> LockedConfig:
     names = {"model_digest": locked.base_model, "tokenizer_digest": locked.tokenizer}
     return locked.model_copy(
         update={field: None if names[field] == weights.PACKAGED else value for field, value in known.items()}
+    )
+
+
+def unpinned(locked: LockedConfig) -> str:
+    """A warning if the lock has no digest of the base model or the tokenizer, with the remedy; else ""."""
+    given = {
+        f"the weights of {locked.base_model}": (locked.base_model, locked.model_digest),
+        f"the tokenizer of {locked.tokenizer}": (locked.tokenizer, locked.tokenizer_digest),
+    }
+    missing = [what for what, (name, digest) in given.items() if name != weights.PACKAGED and not digest]
+    if not missing:
+        return ""
+    return (
+        f"{' and '.join(missing)} are not pinned: the lock was made where they were not downloaded, so others would "
+        "train under the same digest. To pin them, run `hermes-lab train lock LOCK -o NEW` where they are downloaded"
     )
 
 

@@ -49,6 +49,18 @@ _LOCKED_AS = {
 }
 _SAMPLING = ("model.sampling.temperature", "model.sampling.top_p", "run.samples")
 """Fields that an evaluation may choose."""
+_NEUTRAL: dict[str, tuple[object, ...]] = {
+    "top_k": (None, -1, 0),
+    "min_p": (None, 0),
+    "seed": (None,),  # a fixed one may make all rollouts of a task equal
+    "stop": ((),),
+    "presence_penalty": (None, 0),
+    "frequency_penalty": (None, 0),
+}
+"""Fields of `model.sampling` beside the locked ones, with the values that leave the sampling distribution alone."""
+_HARMLESS = ("cache_salt", "chat_template_kwargs", "metadata", "priority", "user")
+"""Fields of `model.extra_body` that do not change how tokens are sampled. `chat_template_kwargs` changes the prompt,
+which no lock holds, and which is trained on as it was sampled from."""
 _FALSE = ("", "0", "false", "no", "n", "off", "f")
 
 
@@ -119,11 +131,14 @@ def locked_run_config(sources: Sequence[str], locked: LockedConfig, lock: str) -
     Raises `ConfigError` if a source sets one of these fields to another value.
     """
     seeds = {"suite.seed": locked.seed, "run.seed": locked.seed}
-    return _locked_config(sources, lock, _locked_run_values(locked) | seeds)
+    run = _locked_config(sources, lock, _locked_run_values(locked) | seeds)
+    refuse_other_sampling(run, lock)
+    return run
 
 
 def locked_evaluation_config(sources: Sequence[str], locked: LockedConfig, lock: str) -> RunConfig:
-    """The same for a GRPO evaluation run, except for temperature, top-p, samples and seeds."""
+    """The same for a GRPO evaluation run. Nothing is trained on it, so it may choose its seeds, samples and sampling,
+    except for the maximum length of a reply."""
     decided = {name: value for name, value in _locked_run_values(locked).items() if name not in _SAMPLING}
     return _locked_config(sources, lock, decided)
 
@@ -132,6 +147,19 @@ def refuse_server_options(run: RunConfig, lock: str) -> None:
     """Raises `ConfigError` if a run passes options to the server, which could replace the locked model or sampling."""
     if run.model.server.args:
         raise ConfigError(f"model.server.args {list(run.model.server.args)}: {refusal('base_model', lock)}")
+
+
+def refuse_other_sampling(run: RunConfig, lock: str) -> None:
+    """Raises `ConfigError` if rollouts would be sampled from another distribution than the locked temperature gives."""
+    where, locked = "model.sampling", refusal("grpo.temperature", lock)
+    for name, neutral in _NEUTRAL.items():
+        if (value := getattr(run.model.sampling, name)) not in neutral:
+            raise ConfigError(f"{where}.{name} {value!r}: it changes how rollouts are sampled: {locked}")
+    if others := sorted(set(run.model.extra_body) - set(_HARMLESS)):
+        raise ConfigError(
+            f"model.extra_body: {others[0]} may change how rollouts are sampled: {locked}. Beside a lock it may have "
+            f"{', '.join(_HARMLESS)}"
+        )
 
 
 def refuse_other_values(

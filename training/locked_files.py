@@ -5,7 +5,7 @@ from pathlib import Path
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.training.architecture import check_target
-from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig
+from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig, unpinned
 
 
 def check_locked_files(locked: LockedConfig, say: weights.Say = weights.silent, *, planned: bool = False) -> None:
@@ -33,6 +33,12 @@ def check_locked_files(locked: LockedConfig, say: weights.Say = weights.silent, 
 def base_folder(locked: LockedConfig, say: weights.Say = weights.silent, *, planned: bool) -> Path | None:
     """The folder of the base model, downloaded if needed; None for a plan (`planned`) if it would be downloaded."""
     return weights.present(locked.base_model) if planned else weights.resolve(locked.base_model, say)
+
+
+def warn_if_unpinned(locked: LockedConfig, say: weights.Say) -> None:
+    """Says that a lock has no digests to compare with."""
+    if warning := unpinned(locked):
+        say(f"warning: {warning}")
 
 
 def _compare(field: str, name: str, folder: Path, found: str, wanted: str, what: str) -> None:

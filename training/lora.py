@@ -15,14 +15,14 @@ from typing import Any
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.cards import read_card
-from hermes_lab.models.lora_files import check_lora
+from hermes_lab.models.lora_files import check_lora, is_head_or_embedding
 from hermes_lab.training import processes
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.checkpoint_manifest import manifest_callback
 from hermes_lab.training.config import Training
 from hermes_lab.training.device import check_device, is_quantized, peak_memory, quantization, training_dtype
 from hermes_lab.training.environment import refuse_numbers, remove_variables
-from hermes_lab.training.lock import LockedConfig, lock_metadata
+from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig, lock_metadata
 from hermes_lab.training.lock_enforcement import refuse_environment
 from hermes_lab.training.locked_files import base_folder
 from hermes_lab.training.training_run import TrainingRun
@@ -116,17 +116,50 @@ def lora_model(locked: LockedConfig, base: Path, parent: Path | None) -> Any:
     model = AutoModelForCausalLM.from_pretrained(base, dtype=training_dtype(locked), **quantization(locked))
     if parent:
         child = PeftModel.from_pretrained(model, parent, is_trainable=True)
+        _refuse_tied(child, locked)
         # The parent's config has the base model's public name. Checkpoints need the local folder: otherwise PEFT would
         # contact the hub.
         child.peft_config["default"].base_model_name_or_path = str(base)
-        return child
+        return _kept(child, locked)
     lora = LoraConfig(
         task_type="CAUSAL_LM",
         r=locked.lora_rank,
         lora_alpha=locked.lora_alpha,
         target_modules=locked.lora_target,
     )
-    return get_peft_model(model, lora)
+    adapted = get_peft_model(model, lora)
+    _refuse_tied(adapted, locked)
+    return _kept(adapted, locked)
+
+
+def _kept(model: Any, locked: LockedConfig) -> Any:
+    """The model. With a quantized base it keeps a copy of its LoRA weights, which TRL's trainers round to bfloat16."""
+    if is_quantized(locked):
+        keep_float32(model)
+    return model
+
+
+def keep_float32(model: Any) -> None:
+    """Copies the trainable weights, for `restore_float32`."""
+    trained = (each for each in model.named_parameters() if each[1].requires_grad)
+    model.kept_float32 = {name: parameter.detach().to("cpu", copy=True) for name, parameter in trained}
+
+
+def restore_float32(model: Any) -> None:
+    """Makes the trainable weights float32, with the values that `keep_float32` copied."""
+    kept = model.__dict__.pop("kept_float32", {})
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            parameter.data = kept.get(name, parameter.data).to(parameter.device).float()
+
+
+def _refuse_tied(model: Any, locked: LockedConfig) -> None:
+    found = next(filter(is_head_or_embedding, model.base_model.targeted_module_names), "")
+    if found and model.config.tie_word_embeddings:
+        raise ConfigError(
+            f"lock: lora_target {locked.lora_target!r} adapts {found}, and the head of {locked.base_model} has the "
+            f"weights of its embedding, so a merge would change both: leave it out; {HOW_TO_CHANGE}"
+        )
 
 
 def save_adapter(model: Any, folder: Path, locked: LockedConfig) -> None:
@@ -220,9 +253,7 @@ def train(trainer: Any, model: Any, training_run: TrainingRun) -> None:
     checkpoint = training_run.last_checkpoint()
     processes.from_first(lambda: training_run.rewind(checkpoint))
     trainer.add_callback(manifest_callback(training_run.write_manifest, training_run.lock))
-    for parameter in model.parameters():
-        if parameter.requires_grad:  # TRL makes the adapter of a quantized base bfloat16
-            parameter.data = parameter.data.float()
+    restore_float32(model)
     # PEFT would cast inputs to float32, the dtype of its weights. Autocast casts the weights to the base dtype instead.
     with disable_input_dtype_casting(model):
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)

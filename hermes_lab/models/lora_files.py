@@ -22,6 +22,7 @@ _TENSOR = re.compile(
 _LAYER = re.compile(r".*?\.[^.]*\.(\d+)\.")
 _EMBEDDING = re.compile(r"embed|\bwte\b|\bwpe\b")
 _HEADS = ("lm_head", "embed_out", "output")
+_TABLES = ("embed_tokens", "embed_in", "word_embeddings", "wte")
 _ADDED = ("model.", "transformer.")
 """What transformers puts before the names of weights that were saved without their head."""
 _SHOWN = 3
@@ -53,6 +54,34 @@ def check_lora(folder: Path, base: Path | None = None) -> None:
         return
     if problem := next(_base_problems(config, lora, _Base.of(base, weights)), ""):
         raise ConfigError(f"{folder / WEIGHTS}: {problem} (base model: {base})")
+
+
+def check_mergeable(folder: Path, base: Path) -> None:
+    """`check_lora`; also raises `ConfigError` if a merge would change weights that the base model uses twice."""
+    check_lora(folder, base)
+    lora = _tensors(folder)
+    whole = [name.removeprefix("base_model.model.").rpartition(".")[0] for name in lora.others]
+    if (found := next(filter(is_head_or_embedding, (*lora.pairs, *whole)), "")) and _is_tied(base):
+        raise ConfigError(
+            f"{folder / WEIGHTS}: it adapts {found}, and the head of the base model {base} has the weights of its "
+            "embedding: a merge would change both. Serve the adapter without merging it, or train one with another "
+            "lora_target"
+        )
+
+
+def is_head_or_embedding(module: str) -> bool:
+    """Whether a module is a model's head or its token embedding, which are one matrix in many small models."""
+    return module in _HEADS or module.rpartition(".")[2] in ("lm_head", *_TABLES)
+
+
+def _is_tied(base: Path) -> bool:
+    """Whether the head has the embedding's weights. Where config.json does not say, it does if none are stored."""
+    try:
+        config = dict(json.loads((base / "config.json").read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise ConfigError(f"{base / 'config.json'}: not the configuration of a model: {error}") from None
+    tied = config.get("tie_word_embeddings", (config.get("text_config") or {}).get("tie_word_embeddings"))
+    return not any("lm_head" in name for name in _base_shapes(base)) if tied is None else bool(tied)
 
 
 def max_rank(folder: Path) -> int:

@@ -18,7 +18,7 @@ from typing import Literal
 from platformdirs import user_cache_dir
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.models.lora_files import check_lora
+from hermes_lab.models.lora_files import check_mergeable
 from hermes_lab.models.model_code import refuse_code
 
 Say = Callable[[str], None]
@@ -38,6 +38,8 @@ PACKAGED_FILES_DIGEST = "33d4c62b38d67739c0c6b914fa6dc81f0da8b40ab3a5fecc294112d
 """The digest of its config.json, tokenizer and chat template, as transformers 5.17.0 writes them."""
 _CONVERTERS = ("gguf", "torch", "transformers", "trl")
 _WEIGHTS = (".safetensors", ".bin")
+_INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+"""Files that say in which of several weight files each tensor is. Transformers loads the files that they name."""
 _TOKENIZER = (
     *("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "vocab.txt", "merges.txt", "chat_template.json", "chat_template.jinja"),
@@ -99,9 +101,10 @@ def _named(name: str, say: Say, patterns: Sequence[str] = _PATTERNS) -> Path:
 
 
 def digest(folder: Path) -> str:
-    """sha256 over the names and contents of a folder's weight files, sorted by name.
+    """sha256 over the names and contents of a folder's weight files and of their index, sorted by name.
 
-    Cached by the files' names, sizes and times, so that only the first call reads them.
+    Cached by the files' names, sizes and times, so that only the first call reads them. Raises `ConfigError` if a file
+    that the index names is missing or outside the folder.
     """
     files, key = _weight_files(folder)
     kept = cache_dir() / "digests" / key
@@ -193,12 +196,27 @@ def has_weights(folder: Path) -> bool:
 
 
 def _weight_files(folder: Path) -> tuple[list[Path], str]:
-    """A folder's weight files and their cache key: names, sizes and times."""
-    files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
+    """A folder's weight files with their index, and their cache key: names, sizes and times."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS or path.name in _INDEXES)
+    for path in files:
+        if path.name in _INDEXES:
+            _check_index(path)
     if not files:
         raise ConfigError(f"{folder} contains no weights ({' or '.join(_WEIGHTS)})")
     stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return files, hashlib.sha256(repr(stats).encode()).hexdigest()
+
+
+def _check_index(index: Path) -> None:
+    try:
+        named = set(json.loads(index.read_bytes())["weight_map"].values())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ConfigError(f"{index}: not an index of weight files: {error!r}") from None
+    for name in sorted(named, key=str):
+        if not isinstance(name, str) or Path(name).name != name or Path(name).suffix not in _WEIGHTS:
+            raise ConfigError(f"{index}: weight_map names {name!r}, which is not a weight file in its folder")
+        if not (index.parent / name).is_file():
+            raise ConfigError(f"{index}: weight_map names {name}, which is missing; download the model again")
 
 
 def sha256_files(files: list[Path]) -> str:
@@ -221,7 +239,7 @@ def packaged_folder() -> Path:
 
 def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) -> Path:
     """The folder of `base` with a LoRA adapter merged into it; created on first use and cached."""
-    check_lora(adapter, base)  # also of one that an earlier version has merged
+    check_mergeable(adapter, base)  # also of one that an earlier version has merged
     # The suffix is the version of `merge`.
     folder = cache_dir() / "merged" / f"{digest(base)[:12]}-{adapter_digest[:12]}-v2"
     if folder.is_dir():
@@ -235,9 +253,9 @@ def merge_into(folder: Path, base: Path, adapter: Path, say: Say = silent, *, dt
     """Creates `folder` atomically: the weights of `base` with a LoRA adapter merged into them.
 
     `auto` writes bfloat16 where that keeps the adapter's change; only `float32` computes exactly what the adapter does.
-    Raises `ConfigError` if the adapter's tensors do not fit the base model.
+    Raises `ConfigError` if the adapter's tensors do not fit the base model, or change weights that it uses twice.
     """
-    check_lora(adapter, base)
+    check_mergeable(adapter, base)
     folder.parent.mkdir(parents=True, exist_ok=True)
     say(f"merging {adapter.name} into the weights")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:

@@ -172,7 +172,8 @@ def lock(
     qlora: Annotated[bool, typer.Option("--qlora", help="Use 4 bits, even if bfloat16 fits.")] = False,
 ) -> None:
     """`hermes-lab train lock`."""
-    from hermes_lab.training.lock import save_lock, write_lock
+    from hermes_lab.training.lock import load_lock, save_lock, write_lock
+    from hermes_lab.training.locked_files import warn_if_unpinned
     from hermes_lab.training.presets import preset
 
     if (source is None) == (not base):
@@ -183,6 +184,7 @@ def lock(
         chosen = preset(base, gpu, method.value, length=length, qlora=qlora)
         output.say(chosen.sentence())
         digest = save_lock(chosen.locked, out)
+    warn_if_unpinned(load_lock(out), output.say)
     typer.echo(f"{out}: locked, digest {digest}")
 
 

@@ -1,7 +1,9 @@
 """Rollouts for GRPO training, on a server that runs for the whole training."""
 
+import sys
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -31,7 +33,8 @@ from hermes_lab.runners.environments.learning import learn
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.training.batch_tasks import batch_tasks
-from hermes_lab.training.grpo_config import NOT_SHARED, Batch, Sharing
+from hermes_lab.training.device import release_memory
+from hermes_lab.training.grpo_config import NOT_SHARED, Batch, Sharing, unshared
 from hermes_lab.training.lock import LockedConfig
 from hermes_lab.types import Task
 
@@ -55,6 +58,8 @@ class BatchSampler:
         self._sharing = sharing
         self._asleep = sharing.turns == "sleep"  # a server of an earlier training may still be asleep
         self._retired: list[Path] = []
+        self._sleeping: Sequence[str] = ()
+        """What this training has put to sleep."""
         self._log = log
         self._say = say
         self._listener = listener
@@ -66,9 +71,9 @@ class BatchSampler:
         """Runs the rollouts that are missing in the batch's folder."""
         self._find_server(batch.config.model)
         if self._asleep:
-            self._asleep = False
-            for url in self._urls:
+            for url in self._servers():
                 anyio.run(wake, url)
+            self._asleep, self._sleeping = False, ()
             for version in self._retired:
                 self._unload(version)
             self._retired = []
@@ -97,10 +102,16 @@ class BatchSampler:
             self._unload(version)
 
     def rest(self) -> None:
-        """Leaves the GPU to the training's steps, until the next batch."""
+        """Leaves the GPU to the training's steps, until the next batch.
+
+        A training that is resumed in its steps has not looked for a server yet, and starts none here.
+        """
+        if self._sharing.turns != "none" and not self._found:
+            self._await_the_end()
         if self._sharing.turns == "sleep":
-            for url in self._urls:
+            for url in self._servers():
                 anyio.run(sleep, url)
+                self._sleeping = (*self._sleeping, url)
             self._asleep = True
         elif self._sharing.turns == "stop":
             self.close()
@@ -111,19 +122,34 @@ class BatchSampler:
             with suppress(ModelError):  # the server may be gone
                 anyio.run(_unload, url, version)
 
+    def _servers(self) -> Sequence[str]:
+        """The servers to put to sleep or wake: where there may be none, or are several, those that answer."""
+        if self._found and len(self._urls) == 1:
+            return self._urls
+        return [url for url in self._urls if anyio.run(_answers, url)]
+
     def close(self) -> None:
-        """Stops the server, if it is ours."""
+        """Stops the server if it is ours; wakes one of someone else."""
         if self._server is not None:
             server, self._server = self._server, None
             anyio.run(server.__aexit__)
+        elif self._sleeping:
+            self._wake_for_others()
+
+    def _wake_for_others(self) -> None:
+        urls, self._sleeping = self._sleeping, ()
+        if "torch" in sys.modules:
+            release_memory()
+        for url in urls:
+            try:
+                anyio.run(wake, url)
+            except (ModelError, ConfigError) as error:
+                self._say(f"warning: the server at {url} is still asleep, POST /wake_up wakes it: {error}")
 
     def _find_server(self, model: ModelConfig) -> None:
         if self._found:
             return
-        if self._log.exists():  # of a killed training, whose server may still be shutting down
-            deadline = time.monotonic() + _STOP_SECONDS
-            while time.monotonic() < deadline and anyio.run(_answers, self._urls[0]):
-                time.sleep(0.5)
+        self._await_the_end()
         # One of several servers is enough to start; the others are left out until they answer.
         if not any(anyio.run(_answers, url) for url in self._urls):
             self._server = anyio.run(self._start, model)
@@ -134,8 +160,17 @@ class BatchSampler:
             )
         self._found = True
 
+    def _await_the_end(self) -> None:
+        """Waits for the server of a killed training, which may still be shutting down."""
+        deadline = time.monotonic() + _STOP_SECONDS
+        while self._log.exists() and time.monotonic() < deadline and anyio.run(_answers, self._urls[0]):
+            time.sleep(0.5)
+
     async def _start(self, model: ModelConfig) -> VllmServer:
         """Starts a server. Only a single local address can be started from here."""
+        refused = unshared(self._locked, self._sharing.turns, self._sharing.server_gpu)
+        if refused and not is_cpu_build():
+            raise ConfigError(refused)
         folder = await anyio.to_thread.run_sync(weights.resolve, self._locked.base_model, self._say)
         sleeps = self._sharing.turns == "sleep"
         if sleeps and is_cpu_build():
@@ -143,7 +178,10 @@ class BatchSampler:
                 "turns: vLLM's build for CPUs frees nothing when it sleeps; give turns=stop or turns=none"
             )
         options = SLEEP_OPTIONS if sleeps else ()
-        config = model.server.model_copy(update={"port": _local_port(", ".join(self._urls)), "args": options})
+        # The rollouts that the lock trains on need this context.
+        length = max(model.server.max_model_len, self._locked.max_token_length)
+        port = _local_port(", ".join(self._urls))
+        config = model.server.model_copy(update={"port": port, "args": options, "max_model_len": length})
         environment = dict(SLEEP_ENVIRONMENT) if sleeps else {}
         if self._sharing.server_gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = str(self._sharing.server_gpu)
@@ -167,6 +205,10 @@ def open_sampler(
     sampler = BatchSampler(locked, log, say, listener, sharing)
     try:
         yield sampler
+    except BaseException as error:
+        # Calls that ended with it keep the model that was trained on the GPU, where a server is to wake.
+        traceback.clear_frames(error.__traceback__)
+        raise
     finally:
         sampler.close()
 

@@ -8,7 +8,12 @@ import yaml
 from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.lock import HOW_TO_CHANGE, load_lock, locked_overrides, locked_value
-from hermes_lab.training.lock_enforcement import refuse_environment, refuse_other_values, refuse_server_options
+from hermes_lab.training.lock_enforcement import (
+    refuse_environment,
+    refuse_other_sampling,
+    refuse_other_values,
+    refuse_server_options,
+)
 
 _ENV_FIELDS = {
     "env.group_size": "grpo.group_size",
@@ -40,6 +45,7 @@ def load_locked(sources: Sequence[str], lock: Path | None) -> EnvConfig:
     refuse_other_values(sources, str(lock), decided | own_server, names)
     config = load_env_config(sources)
     refuse_server_options(config, str(lock))
+    refuse_other_sampling(config, str(lock))
     if config.env.objective != "solve" and locked.reviews is None:
         raise ConfigError(
             f"env.objective: {config.env.objective} needs a lock with a section reviews, which says what a review is "

@@ -57,7 +57,8 @@ class FakeOpenAIServer:
     `port` is one that `reserved_port` holds, 0 any free one. Where `models` is what is listed, a model that is neither
     there nor among `unlisted` is answered with 404. A stream is sent in pieces of `split` bytes, 0 is one piece an
     event; with `streams` false, the whole reply is sent in its place. With `sleep_mode` it has vLLM's endpoints to
-    sleep and wake; `turns` are those that were asked. Asleep, it answers no chat request and loads no adapter.
+    sleep and wake; `turns` are those that were asked. Asleep, it answers no chat request and loads no adapter; `stuck`,
+    it does not wake.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class FakeOpenAIServer:
         self.sleep_mode = sleep_mode
         self.turns: list[str] = []
         self.asleep = False
+        self.stuck = False
         self.split = split
         self.streams = streams
         self.unlisted = unlisted
@@ -145,7 +147,7 @@ class FakeOpenAIServer:
 
     async def _wake(self, request: web.Request) -> web.Response:
         self.turns.append("wake")
-        self.asleep = False
+        self.asleep = self.stuck
         return web.Response()
 
     async def _is_sleeping(self, request: web.Request) -> web.Response:

@@ -85,11 +85,12 @@ def test_the_plan_says_what_runs_without_asking_the_server(tmp_path: Path) -> No
         "held-out at steps 0, 2, 4, 6: 4 tasks each of ledger (heldout), arms off, temperature 0; a rate is known to "
         "about 49 points",
         "tokens at most 6 replies of 192 tokens a rollout, 55,296 sampled in all",
-        "rollouts solved -> groups usable: 1 % -> 4 %, 5 % -> 19 %, 20 % -> 59 %",
+        "expected usable groups by success rate: 1 % -> 4 %, 5 % -> 19 %, 20 % -> 59 %",
         "chance that the first round has none: 92 % at 1 % solved, 66 % at 5 % solved",
         "GB of 24.0 GB on a 24 GB GPU (not in this machine), without the server: weights 0.00, adapter",
         "for the steps, without the rollouts;",
         "s a step (assumed: 35 TFLOP/s for a GPU of 24 GB)",
+        "server refused, unless it already runs at http://127.0.0.1:",
         "start refused: the lock is for a GPU of 24 GB, and PyTorch sees none: train on a machine with one",
     ):
         assert part in text
@@ -131,7 +132,10 @@ def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:
         "tasks 1 few: ledger (train, ruled=1), arms off tasks 2 many: ledger (train, ruled=6), knowledge oracle" in text
     )
     assert "knowledge many: of 1 task: 1 oracle, " in text  # as many as the first round draws
-    assert "families first round 1 few, 1 many; then those that 20 % to 80 % of the rollouts of the last 4" in text
+    assert (
+        "families first round 1 few, 1 many; later rounds use families with a success rate of 20-80 % over the last 4 "
+        "rounds, and untried ones" in text
+    )
 
 
 @pytest.mark.parametrize(

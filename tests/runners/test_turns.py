@@ -2,8 +2,11 @@
 
 import json
 import os
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from fakes.adapters import write_lora
@@ -14,8 +17,9 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models import server as server_module
 from hermes_lab.runners.engine.execute import Listener
 from hermes_lab.runners.environments import collect
-from hermes_lab.runners.environments.collect import BatchSampler
+from hermes_lab.runners.environments.collect import BatchSampler, open_sampler
 from hermes_lab.training.grpo_config import Sharing
+from hermes_lab.training.lock import HardwareLock
 
 STAND_IN = Path(__file__).parents[1] / "fakes" / "vllm_package"
 
@@ -38,6 +42,78 @@ def test_a_server_sleeps_during_the_steps_and_wakes_for_the_next_rollouts(tmp_pa
         sampler.close()
     for run in ("1", "2"):
         assert json.loads((tmp_path / run / "summary.json").read_text())["finished"] == 2
+
+
+def test_a_training_resumed_in_its_steps_needs_no_server_and_starts_none(tmp_path: Path) -> None:
+    with reserved_port() as port:
+        sampler = BatchSampler(
+            locked(f"http://127.0.0.1:{port}/v1"), tmp_path / "server.log", print, Listener(), Sharing(turns="sleep")
+        )
+        sampler.rest()
+        sampler.close()
+    assert not (tmp_path / "server.log").exists()
+
+
+def test_a_training_resumed_in_its_steps_puts_a_running_server_to_sleep(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"], sleep_mode=True)) as server:
+        sharing = Sharing(turns="sleep")
+        sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", print, Listener(), sharing)
+        sampler.rest()
+        assert server.turns == ["sleep 1 wait"]
+        sampler.collect(batch(tmp_path / "run", run_config(**{"model.base_url": server.base_url}), tasks=1))
+        assert server.turns == ["sleep 1 wait", "wake"]
+        sampler.close()
+        assert server.turns == ["sleep 1 wait", "wake"]
+
+
+def test_of_several_servers_those_that_answer_sleep_and_wake(tmp_path: Path) -> None:
+    script = FakeOpenAIServer(["I do not know."], models=["packaged"], sleep_mode=True)
+    with running(script) as server, reserved_port() as port:
+        both = f"http://127.0.0.1:{port}/v1,{server.base_url}"
+        served = {"model.base_url": both, "model.max_retries": 0}
+        sampler = BatchSampler(locked(both), tmp_path / "server.log", print, Listener(), Sharing(turns="sleep"))
+        sampler.collect(batch(tmp_path / "run", run_config(**served), tasks=1))
+        sampler.rest()
+        assert server.asleep
+        sampler.close()
+        assert server.turns == ["sleep 1 wait", "wake"]
+
+
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, MemoryError, None])
+def test_a_server_of_someone_else_is_awake_after_the_training(tmp_path: Path, ends: type[BaseException] | None) -> None:
+    class Model:
+        """Something large on the GPU, which a failed step still refers to."""
+
+    def steps() -> None:
+        model = Model()
+        alive.append(weakref.ref(model))
+        if ends:
+            raise ends
+
+    alive: list[weakref.ref[Model]] = []
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"], sleep_mode=True)) as server:
+        sharing, seen = Sharing(turns="sleep"), []
+        with (
+            suppress(KeyboardInterrupt, MemoryError),
+            open_sampler(locked(server.base_url), tmp_path / "server.log", print, Listener(), sharing) as sampler,
+        ):
+            sampler.rest()
+            closes = sampler.close
+            sampler.close = lambda: (seen.append(alive[0]()), closes())  # type: ignore[method-assign]
+            steps()
+        assert not server.asleep
+    assert seen == [None]
+
+
+def test_a_server_that_does_not_wake_is_named(tmp_path: Path) -> None:
+    said: list[str] = []
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"], sleep_mode=True)) as server:
+        sharing = Sharing(turns="sleep")
+        sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", said.append, Listener(), sharing)
+        sampler.rest()
+        server.stuck = True
+        sampler.close()
+    assert said[-1].startswith(f"warning: the server at {server.base_url} is still asleep, POST /wake_up wakes it: ")
 
 
 def test_a_server_that_an_ended_training_left_asleep_is_woken(tmp_path: Path) -> None:
@@ -112,6 +188,44 @@ def test_our_own_server_is_stopped_for_the_steps_and_started_again(
             os.kill(pid, 0)
     assert pids[0] != pids[1]
     sampler.close()
+
+
+HARDWARE = HardwareLock(
+    gpu_memory=24, precision="bfloat16", quantization="none", gradient_checkpointing=True, packing=True, micro_tokens=64
+)
+
+
+@pytest.mark.parametrize("turns", ["none", "stop"])
+def test_with_a_lock_for_a_gpu_no_server_starts_on_the_gpu_of_the_steps(
+    own_server: Callable[..., BatchSampler], tmp_path: Path, turns: Literal["none", "stop"]
+) -> None:
+    with reserved_port() as port:
+        sampler = own_server(port, Sharing(turns=turns))
+    sampler._locked = sampler._locked.model_copy(update={"hardware": HARDWARE})
+    config = run_config(**{"model.base_url": f"http://127.0.0.1:{port}/v1", "model.max_retries": 0})
+    if turns == "none":
+        with pytest.raises(ConfigError, match=r"turns: none, but server and steps would share a GPU.*turns=sleep"):
+            sampler.collect(batch(tmp_path / "run", config, tasks=1))
+        assert not (tmp_path / "pids.command").exists()
+        sampler._sharing = Sharing(server_gpu=1)
+    sampler.collect(batch(tmp_path / "run", config, tasks=1))
+    sampler.close()
+    assert started(tmp_path)["command"]
+
+
+@pytest.mark.parametrize(("given", "length"), [(4096, 8192), (16384, 16384)])
+def test_our_own_server_has_the_context_of_the_longest_locked_rollout(
+    own_server: Callable[..., BatchSampler], tmp_path: Path, given: int, length: int
+) -> None:
+    with reserved_port() as port:
+        sampler = own_server(port, Sharing())
+    sampler._locked = sampler._locked.model_copy(update={"max_token_length": 8192})
+    run = run_config(**{"model.base_url": f"http://127.0.0.1:{port}/v1"})
+    server = run.model.server.model_copy(update={"max_model_len": given})
+    run = run.model_copy(update={"model": run.model.model_copy(update={"server": server})})
+    sampler.collect(batch(tmp_path / "run", run, tasks=1))
+    sampler.close()
+    assert f"--max-model-len', '{length}'" in str(started(tmp_path)["command"])
 
 
 def test_our_own_server_is_started_with_sleep_mode(own_server: Callable[..., BatchSampler], tmp_path: Path) -> None:

@@ -164,6 +164,41 @@ def drawn(config: GrpoConfig) -> Sequence[dict[str, int]]:
     return [{name: each.groups for name, each in one.families.items()} for one in done(config)]
 
 
+@pytest.fixture
+def narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GrpoConfig:
+    """Three families, of which a round draws one."""
+    curriculum = {"min_success": 0.2, "max_success": 0.8, "memory_rounds": 3}
+    made = made_up_config(
+        tmp_path, monkeypatch, grpo_values={"groups_per_round": 1}, total_steps=6, curriculum=curriculum
+    )
+    ruled = {"easy": 1, "other": 1, "hard": 7}
+    families = {name: (f"suite.options.ruled={number}",) for name, number in ruled.items()}
+    return made.model_copy(update={"families": families, "heldout": ()})
+
+
+def test_a_training_without_signal_ends_once_every_family_was_tried(narrow: GrpoConfig) -> None:
+    with pytest.raises(ConfigError, match="no usable group in rounds 1 to 3 "):
+        train(narrow, ByFamily(), silent)
+    assert sorted(name for each in drawn(narrow) for name in each) == ["easy", "hard", "other"]
+    with pytest.raises(ConfigError, match="no usable group in rounds 1 to 3 "):  # resumed, it says the same
+        train(narrow.model_copy(update={"resume": True}), ByFamily(), silent)
+
+
+def test_a_family_that_teaches_something_is_found_after_others_that_do_not(narrow: GrpoConfig) -> None:
+    last = next(iter(drawn_last(narrow)))
+    families = narrow.families | {last: ("suite.options.ruled=3",)}
+    found = narrow.model_copy(update={"families": families, "out": f"{narrow.out}-2"})
+    train(found, ByFamily(), silent)
+    assert [set(each) for each in drawn(found)][2:5] == [{last}] * 3
+
+
+def drawn_last(config: GrpoConfig) -> dict[str, int]:
+    """What the third round draws, after two without a usable group."""
+    with pytest.raises(ConfigError, match="no usable group"):
+        train(config, ByFamily(), silent)
+    return drawn(config)[2]
+
+
 def test_a_training_draws_the_families_that_teach_something(config: GrpoConfig) -> None:
     said: list[str] = []
     rollouts = ByFamily()

@@ -10,17 +10,20 @@ from fakes.adapters import CONFIG, make_adapter, safetensors
 from fakes.openai_server import FakeOpenAIServer
 from typer.exceptions import TyperException
 
+from hermes_lab.config.schema import SamplingConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest, identify, load_adapter
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.records import write_json
 from hermes_lab.runners.cli import app
+from hermes_lab.runners.environments.lock import load_locked
+from hermes_lab.training import lock_enforcement
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.checkpoint_manifest import SEAL, check_rates
 from hermes_lab.training.config import TrainConfig, load_train_config
 from hermes_lab.training.grpo_steps import RoundBatch, take_steps
-from hermes_lab.training.lock import load_lock, lock_digest, write_lock
-from hermes_lab.training.lock_enforcement import locked_run_config, refuse_environment
+from hermes_lab.training.lock import RUN_FIELDS, load_lock, lock_digest, write_lock
+from hermes_lab.training.lock_enforcement import locked_evaluation_config, locked_run_config, refuse_environment
 from hermes_lab.training.rounds import Policy, Rounds, RoundTraining
 from hermes_lab.training.training_run import TrainingRun
 
@@ -143,6 +146,49 @@ def test_the_configuration_of_the_rollouts_cannot(lock: str, attempt: str, field
         locked_run_config(["model.name=packaged", attempt], load_lock(Path(lock)), lock)
     assert str(error.value).startswith(f"{attempt}: {name}")
     assert str(error.value).endswith(f": {field} is locked at {value} by {lock}; {REMEDY}")
+
+
+OTHER_SAMPLING = (
+    "model.sampling.top_k=1",
+    "model.sampling.min_p=0.5",
+    "model.sampling.frequency_penalty=2",
+    "model.sampling.presence_penalty=-1",
+    "model.sampling.stop=[x]",
+    "model.sampling.seed=1",
+    "model.extra_body={logit_bias: {a: 100}}",
+    "model.extra_body={top_k: 1}",
+    "model.extra_body={repetition_penalty: 2}",
+    "model.extra_body={chat_template: other}",
+)
+SAME_SAMPLING = (
+    "model.sampling={top_k: -1, min_p: 0, frequency_penalty: 0, presence_penalty: 0, stop: [], seed: null}",
+    "model.sampling={top_k: 0, min_p: null, frequency_penalty: null}",
+    "model.extra_body={chat_template_kwargs: {enable_thinking: false}}",
+    "model.extra_body={user: me, priority: 1}",
+)
+
+
+@pytest.mark.parametrize("attempt", OTHER_SAMPLING)
+def test_no_other_field_changes_how_rollouts_are_sampled(lock: str, attempt: str) -> None:
+    refused = (
+        rf"{attempt.partition('=')[0]}.* how rollouts are sampled: grpo.temperature is locked at 1.0 by .*{REMEDY}"
+    )
+    with pytest.raises(ConfigError, match=refused):
+        locked_run_config([attempt], load_lock(Path(lock)), lock)
+    with pytest.raises(ConfigError, match=refused):
+        load_locked([attempt], Path(lock))
+    locked_evaluation_config([attempt], load_lock(Path(lock)), lock)  # nothing is trained on it
+
+
+@pytest.mark.parametrize("given", SAME_SAMPLING)
+def test_fields_that_leave_the_sampling_as_it_is_are_accepted(lock: str, given: str) -> None:
+    run = locked_run_config([given], load_lock(Path(lock)), lock)
+    assert run.model.extra_body == load_locked([given], Path(lock)).model.extra_body
+
+
+def test_every_field_of_sampling_is_locked_or_checked() -> None:
+    decided = {name.rpartition(".")[2] for name in (*RUN_FIELDS, "sampling.top_p") if "sampling." in name}
+    assert decided | set(lock_enforcement._NEUTRAL) == set(SamplingConfig.model_fields)
 
 
 def test_the_rollouts_take_what_the_lock_decides_and_may_say_the_same(lock: str) -> None:

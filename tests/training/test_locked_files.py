@@ -1,5 +1,6 @@
 """What a lock fixes besides its values: the weights, config.json, the tokenizer and the chat template."""
 
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
@@ -12,13 +13,14 @@ from fakes.training import smoke_lock
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
+from hermes_lab.runners.cli import app
 from hermes_lab.training.adapters import new_version, write_card
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.grpo import train_grpo
 from hermes_lab.training.grpo_config import GrpoConfig
 from hermes_lab.training.grpo_plan import plan_grpo
-from hermes_lab.training.job import check_start
-from hermes_lab.training.lock import load_lock, lock_digest, write_lock
+from hermes_lab.training.job import Data, TrainingJob, check_start
+from hermes_lab.training.lock import load_lock, lock_digest, unpinned, write_lock
 from hermes_lab.training.locked_files import check_locked_files
 
 REMEDY = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
@@ -133,6 +135,37 @@ def test_a_new_lock_is_made_of_what_is_there_or_of_what_its_source_says(tmp_path
     base.rename(tmp_path / "gone")
     write_lock(first, tmp_path / "third.yaml")
     assert load_lock(tmp_path / "third.yaml") == before
+
+
+def test_a_lock_that_pins_no_files_is_told_when_it_is_made_and_when_it_trains(
+    tmp_path: Path, base: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pinned = lock_of(tmp_path, base)
+    base.rename(tmp_path / "not-yet")
+    source = tmp_path / "source.yaml"
+    source.write_text(re.sub(r"(model_digest|tokenizer_digest|digest): .*\n", "", Path(pinned).read_text()))
+    warning = f"warning: the weights of {base} and the tokenizer of {base} are not pinned: "
+    app(["train", "lock", str(source), "-o", str(tmp_path / "unpinned.yaml")], standalone_mode=False)
+    told = capfd.readouterr().err
+    assert warning in told
+    assert "run `hermes-lab train lock LOCK -o NEW` where they are downloaded" in told.replace("\n", " ")
+    (tmp_path / "not-yet").rename(base)
+    (tmp_path / "run" / "episodes").mkdir(parents=True)
+    config = TrainConfig(lock="", data=(str(tmp_path / "run"),), adapters=str(tmp_path / "adapters"))
+    said: list[str] = []
+    TrainingJob.begin("sft", config, load_lock(tmp_path / "unpinned.yaml"), None, Data("d", 0, (), {}), said.append, "")
+    assert said[0].startswith(warning)
+    # As the warning says: a new lock, made where the files are.
+    app(["train", "lock", str(tmp_path / "unpinned.yaml"), "-o", str(tmp_path / "new.yaml")], standalone_mode=False)
+    assert "warning" not in capfd.readouterr().err
+    assert load_lock(tmp_path / "new.yaml") == load_lock(Path(pinned))
+
+
+def test_half_a_lock_names_the_half_that_is_not_pinned() -> None:
+    locked = load_lock(Path("configs/locks/sft-cpu.yaml"))
+    assert unpinned(locked) == ""
+    other = locked.model_copy(update={"base_model": "a/b", "tokenizer": "c/d", "tokenizer_digest": "f" * 64})
+    assert unpinned(other).startswith("the weights of a/b are not pinned")
 
 
 def test_a_digest_pasted_from_another_lock_is_refused(tmp_path: Path, base: Path) -> None:

@@ -13,7 +13,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import identify, load_adapter
 from hermes_lab.models.endpoint import Endpoint
-from hermes_lab.models.lora_files import check_lora, max_rank, server_rank
+from hermes_lab.models.lora_files import check_lora, check_mergeable, max_rank, server_rank
 
 Shapes = dict[str, tuple[int, ...]]
 MODULES = {"self_attn.q_proj": (8, 8), "self_attn.k_proj": (4, 8), "mlp.down_proj": (8, 16)}
@@ -217,6 +217,42 @@ async def test_a_server_is_not_asked_to_load_what_its_model_cannot_use(tmp_path:
             await load_adapter(endpoint, folder)
         assert server.adapters == {}
         assert (await load_adapter(endpoint, adapter(tmp_path))).name in server.adapters
+
+
+HEAD: Shapes = {"base_model.model.lm_head.lora_A.weight": (2, 8), "base_model.model.lm_head.lora_B.weight": (97, 2)}
+TABLE: Shapes = {
+    "base_model.model.model.embed_tokens.lora_embedding_A": (2, 97),
+    "base_model.model.model.embed_tokens.lora_embedding_B": (8, 2),
+}
+
+
+@pytest.mark.parametrize(
+    ("added", "changes"),
+    [
+        (HEAD, {"target_modules": [*config()["target_modules"], "lm_head"]}),
+        (TABLE, {"target_modules": [*config()["target_modules"], "embed_tokens"]}),
+        ({"base_model.model.lm_head.weight": (97, 8)}, {"modules_to_save": ["lm_head"]}),
+    ],
+    ids=["head", "embedding", "whole head"],
+)
+def test_a_head_that_is_also_the_embedding_is_not_merged(
+    tmp_path: Path, base: Path, added: Shapes, changes: dict[str, Any]
+) -> None:
+    folder = adapter(tmp_path, lora_shapes() | added, **changes)
+    check_lora(folder, base)  # it can be served
+    refused = r"it adapts (lm_head|model.embed_tokens), .* a merge would change both"
+    with pytest.raises(ConfigError, match=refused):
+        weights.merge_into(tmp_path / "out", base, folder)
+    with pytest.raises(ConfigError, match=refused):
+        weights.merged(base, folder, "0")
+    (base / "config.json").write_text("{}")  # no head is stored, so it is the embedding
+    with pytest.raises(ConfigError, match=refused):
+        check_mergeable(folder, base)
+    for said in ('{"tie_word_embeddings": false}', "{}"):
+        (base / "config.json").write_text(said)
+        write_tensors(base / "model.safetensors", base_shapes() | {"lm_head.weight": (97, 8)})
+        check_mergeable(folder, base)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_merge_is_refused_even_if_an_earlier_version_has_made_it(

@@ -1,6 +1,7 @@
 """Names of weights become folders, once; downloads and conversions are stood in for by small ones."""
 
 import hashlib
+import json
 import subprocess
 import sys
 import zipfile
@@ -150,3 +151,54 @@ def test_the_digest_is_that_of_the_weights_and_follows_a_change(tmp_path: Path) 
 def test_a_folder_without_weights_has_no_digest(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="contains no weights"):
         weights.digest(tmp_path)
+
+
+@pytest.fixture
+def sharded(tmp_path: Path) -> Path:
+    """A model folder with two weight files and their index."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    for number in (1, 2):
+        (folder / f"model-0000{number}-of-00002.safetensors").write_bytes(bytes([number]))
+    write_index(folder, {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"})
+    return folder
+
+
+def write_index(folder: Path, weight_map: object) -> None:
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+
+
+def test_the_index_of_weight_files_is_in_every_digest(sharded: Path) -> None:
+    def digests() -> set[str]:
+        return {weights.digest(sharded), weights.training_digest("name", sharded), weights.model_digest(sharded)}
+
+    before = digests()
+    write_index(sharded, {"a": "model-00001-of-00002.safetensors"})
+    assert not before & digests()
+
+
+@pytest.mark.parametrize(
+    ("weight_map", "why"),
+    [
+        ({"a": "../other/model-00001-of-00002.safetensors"}, "which is not a weight file in its folder"),
+        ({"a": "/etc/passwd"}, "which is not a weight file in its folder"),
+        ({"a": ".."}, "which is not a weight file in its folder"),
+        ({"a": "config.json"}, "which is not a weight file in its folder"),
+        ({"a": 3}, "weight_map names 3, which is not a weight file in its folder"),
+        ({"a": "model-00003-of-00003.safetensors"}, "names model-00003-of-00003.safetensors, which is missing"),
+        (["a"], "not an index of weight files"),
+    ],
+)
+def test_an_index_that_names_other_files_is_refused(sharded: Path, weight_map: object, why: str) -> None:
+    write_index(sharded, weight_map)
+    for read in (weights.digest, weights.model_digest, lambda folder: weights.training_digest("name", folder)):
+        with pytest.raises(ConfigError, match=rf"model.safetensors.index.json: .*{why}"):
+            read(sharded)
+
+
+def test_a_missing_shard_is_named(sharded: Path) -> None:
+    weights.digest(sharded)
+    (sharded / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(ConfigError, match=r"names model-00002-of-00002.safetensors, which is missing; download"):
+        weights.digest(sharded)
