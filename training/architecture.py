@@ -83,13 +83,13 @@ class Architecture(NamedTuple):
             pattern = re.compile(target)
         except re.error as error:
             raise ConfigError(f"lock.lora_target: {target!r} is not a regular expression: {error}") from None
+        if other := next(filter(pattern.fullmatch, _NOT_LINEAR), ""):
+            raise ConfigError(f"lock.lora_target: {target!r} matches {other}, which is no linear layer")
         if self.tied and (table := next(filter(pattern.fullmatch, _TABLES), "")):
             raise ConfigError(
                 f"lock.lora_target: {target!r} adapts {table}, and the head of this base model has the weights of its "
                 "embedding, so a merge would change both: leave out lm_head and embed_tokens"
             )
-        if other := next(filter(pattern.fullmatch, _NOT_LINEAR), ""):
-            raise ConfigError(f"lock.lora_target: {target!r} matches {other}, which is no linear layer")
         layers = range(self.layers)
         found = [name for n in layers for name in self.linears() if pattern.fullmatch(f"model.layers.{n}.{name}")]
         if not found:

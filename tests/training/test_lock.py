@@ -230,7 +230,7 @@ def test_data_must_be_runs(sources: list[str]) -> None:
         load_train_config([*sources, "data=[/nowhere]"])
 
 
-@pytest.mark.parametrize("target", [".*(q_proj|lm_head)", "lm_head", ".*embed_tokens", "embed_tokens", ".*"])
+@pytest.mark.parametrize("target", [".*(q_proj|lm_head)", ".*(q_proj|embed_tokens)"])
 def test_a_lock_that_adapts_a_head_which_is_also_the_embedding_is_not_made(tmp_path: Path, target: str) -> None:
     locked = load_lock(Path("configs/locks/sft-qwen3-4b-24gb.yaml")).model_copy(update={"lora_target": target})
     with pytest.raises(ConfigError, match=r"lora_target: .* adapts (lm_head|model.embed_tokens), .* change both"):
@@ -238,4 +238,4 @@ def test_a_lock_that_adapts_a_head_which_is_also_the_embedding_is_not_made(tmp_p
     assert not (tmp_path / "lock.yaml").exists()
     save_lock(locked.model_copy(update={"base_model": "Qwen/Qwen3-8B"}), tmp_path / "untied.yaml")
     save_lock(locked.model_copy(update={"base_model": "unknown/model"}), tmp_path / "unknown.yaml")
-    save_lock(locked.model_copy(update={"lora_target": "q_proj"}), tmp_path / "other.yaml")
+    save_lock(locked.model_copy(update={"lora_target": r".*\.q_proj"}), tmp_path / "other.yaml")
