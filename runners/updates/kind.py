@@ -1,11 +1,11 @@
 """How the running package was installed, and how such an installation is updated."""
 
-import importlib.util
 import json
 import os
 import shlex
 import sys
 import sysconfig
+from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -40,7 +40,7 @@ def how_to_update() -> str:
         return "this Python belongs to the system: update the package as it was installed there"
     installed, source = _given()
     python = shlex.quote(sys.executable)
-    if importlib.util.find_spec("pip") is None:  # as in the environments of uv
+    if PathFinder.find_spec("pip") is None:  # as in the environments of uv
         how = f"this environment has no pip: uv pip install --python {python} --upgrade {shlex.quote(installed)}"
     else:
         how = f"pip installed this: {python} -m pip install --upgrade {shlex.quote(installed)}"

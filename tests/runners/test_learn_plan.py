@@ -269,7 +269,7 @@ def test_the_briefing_tells_size_power_and_lanes() -> None:
     lines = list(told.lines())
     assert lines[0] == "plan: 4 arms (off, on, placebo, oracle) x 3 replicates x 2 worlds of 2 blocks = 24 lanes"
     assert "held out: 6 tasks, before round 0, 2, 3, 4 and after the last" in lines
-    assert "in all: 1008 episodes, 7 of them finished" in lines
+    assert "in all: 1,008 episodes, 7 of them finished" in lines
     assert any(" detect +16 points (60 % -> 76 %) with power" in line for line in lines)
     assert any(line.startswith("curve: 6 lanes per arm") and "not identified" in line for line in lines)
     assert lines[-1] == "budget used: 0 of 500 tasks"

@@ -65,7 +65,7 @@ def test_pip_and_uv(
         direct = {**direct, "url": direct["url"].format(repository=str(repository).replace(" ", "%20"))}
     installed_from(monkeypatch, direct)
     if not pip:
-        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        monkeypatch.setattr("importlib.machinery.PathFinder.find_spec", lambda name: None)
     how = f"uv pip install --python {sys.executable}" if not pip else f"{sys.executable} -m pip install"
     said = how_to_update()
     assert f"{how} --upgrade {installed.format(repository=repository)}; or" in said

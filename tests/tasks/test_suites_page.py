@@ -61,6 +61,6 @@ async def test_the_example_of_a_family_is_a_sound_suite(
 
 def test_the_rows_of_the_page_are_rows(tmp_path: Path) -> None:
     rows = re.findall(r"^    (\{.*\})$", PAGE, re.MULTILINE)
-    assert len(rows) == 4
+    assert len(rows) == 5
     (tmp_path / "rows.jsonl").write_text("\n".join(rows))
-    assert JsonlSuite(tmp_path / "rows.jsonl").size == 4
+    assert JsonlSuite(tmp_path / "rows.jsonl").size == 5

@@ -17,7 +17,7 @@ from hermes_lab.sandbox.volumes import volumes_of
         ("/tmp", "give SOURCE:TARGET or SOURCE:TARGET:ro"),
         ("/tmp:", "give SOURCE:TARGET or SOURCE:TARGET:ro"),
         ("/tmp:/a:b:c", "give SOURCE:TARGET or SOURCE:TARGET:ro"),
-        ("/tmp:/a:rx", "'rx' is no mode"),
+        ("/tmp:/a:rx", "'rx' is not a mode"),
         ("/tmp:a", "a must be an absolute path in the sandbox"),
         ("/tmp:/a/../..", "must be an absolute path in the sandbox"),
         ("tmp:/a", "tmp must be an absolute path of this machine"),
