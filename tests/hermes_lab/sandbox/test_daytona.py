@@ -153,7 +153,7 @@ async def test_a_snapshot_brings_its_own_resources(daytona: FakeDaytona) -> None
         ({"volumes": ["data:/etc/x"]}, r"Daytona mounts nothing there"),
         ({"volumes": ["data:/app/data"]}, r"/app/data is the sandbox's own"),
         ({"require": ["no_orphans"]}, r"sandbox\.backend=daytona does not keep no_orphans"),
-        ({"daytona": {"api_url": "app.daytona.io"}}, r"sandbox\.daytona\.api_url: 'app\.daytona\.io' is not an address"),
+        ({"daytona": {"api_url": "app.daytona.io"}}, r"daytona\.api_url: 'app\.daytona\.io' is not an address"),
         ({"daytona": {"api_key_env": "NO_SUCH"}}, r"\$NO_SUCH is not set; make a key at https://app\.daytona\.io/"),
     ],
 )
