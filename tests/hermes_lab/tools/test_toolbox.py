@@ -360,6 +360,7 @@ async def test_a_broken_plugin_stops_only_what_uses_it(
     with pytest.raises(ConfigError, match=r"no toolset 'walks'.*; these plugins cannot be loaded.*: gone$"):
         check_toolsets(["walks"])
     assert "write_file" in check_toolsets(["file"], ["gone"])
+    assert check_toolsets(["plugin"], ["gone"]) == {"note"}
 
 
 async def test_an_unknown_tool_is_answered_with_the_known_ones(context: ToolContext) -> None:
