@@ -54,7 +54,7 @@ class Plugin:
     def error(self, what: str, mend: str = "") -> ConfigError:
         """The error that says `what` is wrong with it. `mend` says what to do, besides removing the package."""
         mend = mend or (f"update or uninstall the package {self.package}" if self.package else "update or uninstall it")
-        return ConfigError(f"{self.field}: {self.name} ({self.entry.value}) {what}; {mend}")
+        return ConfigError(f"{self.name} ({self.entry.value}) {what}; {mend}", self.field)
 
     def _broken(self, error: Exception) -> ConfigError:
         text = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
@@ -83,7 +83,7 @@ class PluginGroup:
         found = [Plugin(entry, self.field) for entry in entry_points(group=self.group, name=name)]
         if len(found) > 1:
             packages = ", ".join(sorted(each.package or each.entry.value for each in found))
-            raise ConfigError(f"{self.field}: several packages offer {name!r}: {packages}; uninstall all but one")
+            raise ConfigError(f"several packages offer {name!r}: {packages}; uninstall all but one", self.field)
         return found[0] if found else None
 
 

@@ -165,6 +165,8 @@ def fit(
     from hermes_lab.analysis.fitting.forms import choose_form
 
     form = find_curve(curve) if isinstance(curve, str) and curve != "best" else curve
+    if isinstance(form, type):  # it has all members of a Curve, too
+        raise ConfigError(f"curve: give an instance, such as {form.__name__}(), not the class")
     if not isinstance(form, str | Curve):
         raise ConfigError(f"curve: give a name, or an object that implements Curve, not a {type(form).__name__}")
     if draws < 0:

@@ -165,7 +165,7 @@ def _unknown_names(merged: Merged, found: Collection[Problem]) -> list[Problem]:
             try:
                 load_suite(SuiteConfig(**merged.values["suite"]))
             except ConfigError as error:
-                problems.append(("suite.name", str(error).removeprefix("suite.name: ")))
+                problems.append((error.field or "suite.name", error.message))
         elif name not in known:
             mend = did_you_mean(name, known, "`hermes-lab tasks list` lists the suites")
             problems.append(("suite.name", f"no suite {name!r}{mend}"))
@@ -173,7 +173,7 @@ def _unknown_names(merged: Merged, found: Collection[Problem]) -> list[Problem]:
         try:
             check_tools(AgentConfig(**merged.values.get("agent", {})))
         except ConfigError as error:
-            problems.append((error.field, error.message))
+            problems.append((error.field or "agent.toolsets", error.message))
     return [_located(field, message, merged) for field, message in problems]
 
 

@@ -125,8 +125,10 @@ class _Served:
 
 def _tasks(suite: str, count: int, split: str, seed: int, world: int) -> list[dict[str, Any]]:
     from hermes_lab.config.schema import SuiteConfig
-    from hermes_lab.tasks import load_suite
+    from hermes_lab.tasks import list_suites, load_suite
 
+    if suite not in list_suites():  # such as a `module:Class`, whose code a client must not choose
+        raise ToolError(f"no suite {suite[:100]!r}; `tasks` without a suite lists all")
     try:
         loaded = load_suite(SuiteConfig(name=suite))
         tasks = loaded.load(split=split, count=count, seed=seed, world=world)

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -121,7 +122,7 @@ def load_suite(config: SuiteConfig, sandbox: SandboxConfig | None = None) -> Sui
         except TypeError as error:
             if "keyword argument" not in str(error) or not config.options:
                 raise
-            raise ConfigError(f"suite.options: {_unknown_option(config, factory, str(error))}") from None
+            raise ConfigError(_unknown_option(config, factory, str(error)), "suite.options") from None
 
 
 def _check_arguments(config: SuiteConfig, factory: Callable[..., Suite]) -> None:
@@ -132,15 +133,15 @@ def _check_arguments(config: SuiteConfig, factory: Callable[..., Suite]) -> None
         return
     named = [each for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
     if missing := [each.name for each in named if each.default is each.empty and each.name not in config.options]:
-        raise ConfigError(f"suite.options: {config.name} needs {', '.join(missing)}; set each, or give it a default")
+        raise ConfigError(f"{config.name} needs {', '.join(missing)}; set each, or give it a default", "suite.options")
     if config.options and not parameters:
-        raise ConfigError(f"suite.options: {config.name} takes no options; remove {', '.join(config.options)}")
+        raise ConfigError(f"{config.name} takes no options; remove {', '.join(config.options)}", "suite.options")
 
 
 def _checked(name: str, suite: Any) -> Suite:
     """The suite, if it is one. Raises `ConfigError` if it lacks a member of `Suite`."""
     if missing := [member for member in _MEMBERS if not hasattr(suite, member)]:
-        raise ConfigError(f"suite.name: {name}: not a suite, since {type(suite).__name__} lacks {', '.join(missing)}")
+        raise ConfigError(f"{name}: not a suite, since {type(suite).__name__} lacks {', '.join(missing)}", "suite.name")
     return cast(Suite, suite)
 
 
@@ -174,7 +175,7 @@ def wrap_suite_errors(suite: Suite | str) -> Iterator[None]:
             raise
         name = suite if isinstance(suite, str) else suite.name
         what = " ".join(str(cause).split()) or "no message"
-        raise ConfigError(f"suite.name: {name}: {where[0]}{type(cause).__name__}: {what} ({where[1]})") from error
+        raise ConfigError(f"{name}: {where[0]}{type(cause).__name__}: {what} ({where[1]})", "suite.name") from error
 
 
 def _suite_location(suite: Suite | str, error: BaseException) -> tuple[str, str] | None:
@@ -232,7 +233,7 @@ def _factory(name: str) -> Callable[..., Suite]:
     plugin = PLUGINS.find(name)
     if plugin is None:
         known = list_suites()
-        raise ConfigError(f"suite.name: no suite {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}")
+        raise ConfigError(f"no suite {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}", "suite.name")
     return cast(Callable[..., Suite], plugin.entry.load())  # `wrap_suite_errors` says where it failed
 
 
@@ -245,22 +246,39 @@ def _own(name: str) -> Callable[..., Suite]:
     """The class or function `module:attribute`."""
     module, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), attribute)):
-        raise ConfigError(f"suite.name: {name!r} is not of the form module:Class, such as mine.parcels:Parcels")
+        raise ConfigError(f"{name!r} is not of the form module:Class, such as mine.parcels:Parcels", "suite.name")
     try:
         found = import_own(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # the module exists, and imports one that does not
         raise ConfigError(
-            f"suite.name: {name}: no module {module} in the current folder ({Path.cwd()}) or on Python's path; "
-            "run the command in the folder that contains it"
+            f"{name}: no module {module} in the current folder ({Path.cwd()}) or on Python's path; "
+            "run the command in the folder that contains it",
+            "suite.name",
         ) from None
     factory = getattr(found, attribute, None)
     if not callable(factory):
         known = [each for each, value in vars(found).items() if callable(value) and not each.startswith("_")]
         what = "is not a class or function" if hasattr(found, attribute) else "does not exist"
-        raise ConfigError(f"suite.name: {name}: {attribute} {what} in {module}{did_you_mean(attribute, known)}")
+        raise ConfigError(f"{name}: {attribute} {what} in {module}{did_you_mean(attribute, known)}", "suite.name")
+    if why := _not_a_suite(factory, module):
+        raise ConfigError(f"{name}: {why}", "suite.name")
     return cast(Callable[..., Suite], factory)
+
+
+def _not_a_suite(factory: Callable[..., Any], module: str) -> str:
+    """Why what `module:attribute` names cannot make a suite, or "". It is asked before anything is called: the name may
+    come from the record of somebody else's run, and could be any function of any module."""
+    if isinstance(factory, type):
+        lacks = [member for member in _MEMBERS if not hasattr(factory, member)]  # `__init__` may set name and splits
+        return (
+            f"not a suite, since {factory.__name__} lacks {', '.join(lacks)}" if {*lacks} & {"load", "verify"} else ""
+        )
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        return f"{module} is a module of Python; give a class with the members {', '.join(_MEMBERS)}"
+    origin = getattr(factory, "__module__", None)
+    return "" if origin == module else f"it is defined in {origin}; name that module, or give a class"
 
 
 def _family(name: str, world: dict[str, Any]) -> WorldSuite:

@@ -53,21 +53,21 @@ def compare_runs(before: Path, after: Path, arm: str = "") -> Comparison:
     wholes = [load_episodes(run, columns=COLUMNS) for run in (before, after)]
     olds, news = (_of_arm(whole, arm, run) for whole, run in zip(wholes, (before, after), strict=True))
     of = f", {arm}" if arm else ""
-    report = compare_frames(olds, news, RUN_PLACE, (f"{before}{of}", f"{after}{of}"))
+    comparison = compare_frames(olds, news, RUN_PLACE, (f"{before}{of}", f"{after}{of}"))
     a, b = read_manifest(before), read_manifest(after)
     fields = [("prompts", a.prompts, b.prompts)] if a.prompts != b.prompts else []
     fields += config_differences(a, b)
     notes = (
-        *report.notes,
+        *comparison.notes,
         *coverage(olds, news, (str(before), str(after))),
         *_notes(before, wholes[0], [arm] * bool(arm)),
         *_notes(after, wholes[1], [arm] * bool(arm)),
     )
     arms = [each for each in dict.fromkeys(olds["arm"]) if each in set(news["arm"])]
-    several = len(arms) > 1 and not report.decomposition
-    plain = arms == [MAIN] and report.headline.metric == "success"
+    several = len(arms) > 1 and not comparison.decomposition
+    plain = arms == [MAIN] and comparison.headline.metric == "success"
     return replace(
-        report,
+        comparison,
         differences=tuple(Difference(*each) for each in fields),
         notes=notes,
         agents=tuple(_agents(before, after)),
@@ -104,13 +104,15 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Comparison]:
     notes = _notes(run, frame, arms)
     config = read_manifest(run).config if (run / "run.json").is_file() else {}
     progress = progress_in(run, frame) if (run / "run.json").is_file() else None
-    reports = []
+    comparisons = []
     for arm, other in zip(arms[1:], others, strict=True):
         plan = registered(run, arms[0], arm, progress) if progress else None
         sides = [_looked_at(side, plan) if plan and plan.look else side for side in (first, other)]
-        report = compare_frames(sides[0], sides[1], ARM_PLACE, (arms[0], arm), str(run), config)
-        reports.append(replace(report, notes=(*report.notes, *notes), registered=plan, agents=tuple(_agents(run))))
-    return [_with_look(report) for report in adjust(reports)]
+        comparison = compare_frames(sides[0], sides[1], ARM_PLACE, (arms[0], arm), str(run), config)
+        comparisons.append(
+            replace(comparison, notes=(*comparison.notes, *notes), registered=plan, agents=tuple(_agents(run)))
+        )
+    return [_with_look(comparison) for comparison in adjust(comparisons)]
 
 
 def _looked_at(frame: pd.DataFrame, plan: Registered) -> pd.DataFrame:
@@ -122,14 +124,14 @@ def _looked_at(frame: pd.DataFrame, plan: Registered) -> pd.DataFrame:
     return frame[[monitor.primary.unit(*place) < monitor.units for place in places]]
 
 
-def _with_look(report: Comparison) -> Comparison:
-    """The report with the p and the interval of the look as those of its headline."""
-    plan = report.registered
-    if plan is None or (look := plan.look) is None or report.headline.metric != "success":
-        return report
-    found, p_value = report.headline, look.p_value
+def _with_look(comparison: Comparison) -> Comparison:
+    """The comparison with the p and the interval of the look as those of its headline."""
+    plan = comparison.registered
+    if plan is None or (look := plan.look) is None or comparison.headline.metric != "success":
+        return comparison
+    found, p_value = comparison.headline, look.p_value
     valid = replace(found, interval=look.interval, p_value=p_value, p_adjusted=p_value, family=1, looked=plan.units)
-    return replace(report, comparisons=tuple(valid if each is found else each for each in report.comparisons))
+    return replace(comparison, comparisons=tuple(valid if each is found else each for each in comparison.comparisons))
 
 
 def _of_arm(frame: pd.DataFrame, arm: str, run: Path) -> pd.DataFrame:
@@ -166,7 +168,7 @@ def compare_frames(
         raise ConfigError(_nothing(pair(before, after, place), names, where))
     decomposition = _decomposition(pd.concat([before, after]), names if place is ARM_PLACE else ("off", "on"))
     one_arm = before["arm"].nunique() == after["arm"].nunique() == 1
-    report = Comparison(
+    comparison = Comparison(
         *names,
         comparisons=tuple(found),
         cells=_cells(before, after, place, names if place is RUN_PLACE else ("", "")),
@@ -177,10 +179,10 @@ def compare_frames(
         notes=tuple(_without_calls((olds, news), names)),
     )
     if place is ARM_PLACE:
-        report = _with_treatments(report, pd.concat([before, after]), (olds, news), config)
+        comparison = _with_treatments(comparison, pd.concat([before, after]), (olds, news), config)
     elif place is RUN_PLACE:
-        report = replace(report, absences=tuple(_absences(report, (before, after), (olds, news))))
-    return adjust([report])[0]
+        comparison = replace(comparison, absences=tuple(_absences(comparison, (before, after), (olds, news))))
+    return adjust([comparison])[0]
 
 
 def _without_calls(sides: tuple[pd.DataFrame, pd.DataFrame], names: tuple[str, str]) -> Iterator[str]:
@@ -192,47 +194,47 @@ def _without_calls(sides: tuple[pd.DataFrame, pd.DataFrame], names: tuple[str, s
 
 
 def _with_treatments(
-    report: Comparison, whole: pd.DataFrame, reached: tuple[pd.DataFrame, pd.DataFrame], config: Config
+    comparison: Comparison, whole: pd.DataFrame, reached: tuple[pd.DataFrame, pd.DataFrame], config: Config
 ) -> Comparison:
     """Adds what each arm was given in the part of the headline, and whether that is enough for a comparison."""
     when = moment(pd.concat(reached))
-    compared = [dict(parts(side, when)).get(report.headline.part, side.iloc[:0]) for side in reached]
+    compared = [dict(parts(side, when)).get(comparison.headline.part, side.iloc[:0]) for side in reached]
     found = {each.arm: each for each in treatments_of(whole, pd.concat(compared))}
-    before, after = found.get(report.before), found.get(report.after)
-    return replace(report, treatments=tuple(found.values()), untreated=not_measured(before, after, config))
+    before, after = found.get(comparison.before), found.get(comparison.after)
+    return replace(comparison, treatments=tuple(found.values()), untreated=not_measured(before, after, config))
 
 
 def _absences(
-    report: Comparison, sides: tuple[pd.DataFrame, pd.DataFrame], reached: tuple[pd.DataFrame, pd.DataFrame]
+    comparison: Comparison, sides: tuple[pd.DataFrame, pd.DataFrame], reached: tuple[pd.DataFrame, pd.DataFrame]
 ) -> Iterator[str]:
     """Compared arms of either run whose treatment did not happen in the part of the headline."""
     when = moment(pd.concat(reached))
-    both = report.decomposition
+    both = comparison.decomposition
     arms = set(both.skills_names) if both else set(sides[0]["arm"]) & set(sides[1]["arm"])
-    for name, side_, of_side in zip((report.before, report.after), sides, reached, strict=True):
-        compared = dict(parts(of_side, when)).get(report.headline.part, of_side.iloc[:0])
+    for name, side_, of_side in zip((comparison.before, comparison.after), sides, reached, strict=True):
+        compared = dict(parts(of_side, when)).get(comparison.headline.part, of_side.iloc[:0])
         for treatment in treatments_of(side_[side_["arm"].isin(arms)], compared):
             if absent := treatment.absence({}) or treatment.unread():
                 yield f"in {name.removesuffix(f', {treatment.arm}')} {absent}"
 
 
-def adjust(reports: Sequence[Comparison]) -> list[Comparison]:
-    """The reports with p-values Holm-adjusted in three families: the headlines; each side's change from its first to
-    its last held-out check; and all other metrics and parts."""
-    headlines = [report.headline for report in reports]
-    gains = {change.side: change.comparison for report in reports for change in report.changes}
-    others = [c for report in reports for c in report.comparisons if c is not report.headline]
+def adjust(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons with p-values Holm-adjusted in three families: the headlines; each side's change from its first
+    to its last held-out check; and all other metrics and parts."""
+    headlines = [comparison.headline for comparison in comparisons]
+    gains = {change.side: change.comparison for comparison in comparisons for change in comparison.changes}
+    others = [c for comparison in comparisons for c in comparison.comparisons if c is not comparison.headline]
     adjusted: dict[int, MetricComparison] = {}
     for family in (headlines, list(gains.values()), others):
-        for comparison, p_value in zip(family, holm([c.p_value for c in family]), strict=True):
-            adjusted[id(comparison)] = replace(comparison, p_adjusted=p_value, family=len(family))
+        for each, p_value in zip(family, holm([c.p_value for c in family]), strict=True):
+            adjusted[id(each)] = replace(each, p_adjusted=p_value, family=len(family))
     return [
         replace(
-            report,
-            comparisons=tuple(adjusted[id(c)] for c in report.comparisons),
-            changes=tuple(replace(c, comparison=adjusted[id(gains[c.side])]) for c in report.changes),
+            comparison,
+            comparisons=tuple(adjusted[id(c)] for c in comparison.comparisons),
+            changes=tuple(replace(c, comparison=adjusted[id(gains[c.side])]) for c in comparison.changes),
         )
-        for report in reports
+        for comparison in comparisons
     ]
 
 

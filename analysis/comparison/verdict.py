@@ -66,7 +66,9 @@ def compare(before: Path, after: Path | None = None, *, arms: Sequence[str] = ()
     compared as in `verdict`. Raises `ConfigError` for other `arms`, and if there is nothing to compare.
     """
     if arms:
-        _check_arms(arms, of_two_runs=after is not None)
+        if wanted := wanted_arms(arms, of_two_runs=after is not None):
+            example = ["on"] if after else ["placebo", "on"]
+            raise ConfigError(f"arms: give a list with {wanted}, such as {example}, not {arms!r}")
         if after:
             return result_of(compare_runs(before, after, arms[0]), "runs")
         first, *others = (result_of(each, "arms") for each in compare_to_first(before, arms))
@@ -77,12 +79,12 @@ def compare(before: Path, after: Path | None = None, *, arms: Sequence[str] = ()
     return found
 
 
-def _check_arms(arms: Sequence[str], *, of_two_runs: bool) -> None:
+def wanted_arms(arms: Sequence[str], *, of_two_runs: bool) -> str:
+    """What to give instead of these arms, such as "one arm of two runs"; "" if they can be compared."""
     several = not isinstance(arms, str) and all(arms) and len(set(arms)) == len(arms)
-    if not several or (len(arms) != 1 if of_two_runs else len(arms) < 2):
-        wanted = "one arm of two runs" if of_two_runs else "at least two different arms of one run"
-        example = "on" if of_two_runs else "placebo and on"
-        raise ConfigError(f"arms: give {wanted}, such as {example}, not {arms!r}")
+    if several and (len(arms) == 1 if of_two_runs else len(arms) >= 2):
+        return ""
+    return "one arm of two runs" if of_two_runs else "at least two different arms of one run"
 
 
 def verdict(*runs: Path) -> ComparisonResult:

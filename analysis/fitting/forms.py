@@ -98,10 +98,12 @@ def choose_form(
     return compare_forms([fit_curve(n, success, labels, curve, draws=0, over=over) for curve in among.values()])
 
 
-def choose_series(frame: pd.DataFrame, *, by: str = "series", phase: str = "learn") -> dict[str, Forms]:
-    """The forms for each series of `hermes_lab.analysis.fitting.fit.scored_episodes`."""
+def choose_series(
+    frame: pd.DataFrame, *, by: str = "series", phase: str = "learn", curves: Mapping[str, Curve] | None = None
+) -> dict[str, Forms]:
+    """The forms (of all curves) for each series of `hermes_lab.analysis.fitting.fit.scored_episodes`."""
     found = scored_episodes(frame, by, phase)
-    return {name: choose_form(e.n, e.success, e.cluster, over=e.over) for name, e in found.items()}
+    return {name: choose_form(e.n, e.success, e.cluster, curves, over=e.over) for name, e in found.items()}
 
 
 def compare_forms(fits: Iterable[Fit]) -> Forms:

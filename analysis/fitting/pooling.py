@@ -96,9 +96,9 @@ class Pooled:
     def to_dict(self) -> dict[str, Any]:
         """The curves for JSON."""
         return {
-            "population": _report(self.population),
+            "population": _by_name(self.population),
             "groups": {
-                group.name: {"runs": group.runs, "episodes": group.episodes, "parameters": _report(group.estimates)}
+                group.name: {"runs": group.runs, "episodes": group.episodes, "parameters": _by_name(group.estimates)}
                 for group in self.groups
             },
             "spread": dict(zip([e.name for e in self.population], self.spread_P.tolist(), strict=True)),
@@ -270,5 +270,5 @@ def _sums(counts: Counts) -> tuple[list[float], list[float]]:
     return counts.trials.sum(axis=-1).tolist(), counts.successes.sum(axis=-1).tolist()
 
 
-def _report(estimates: tuple[Estimate, ...]) -> dict[str, Any]:
+def _by_name(estimates: tuple[Estimate, ...]) -> dict[str, Any]:
     return {e.name: {"value": e.value, "interval": e.interval, "identified": e.identified} for e in estimates}

@@ -32,9 +32,9 @@ def plot_rates(ax: "Axes", verdict: ComparisonResult) -> "Axes":
     sentence."""
     style.dress(ax, "", "solved at the first submission", "", grid="x")
     ax.set_title("\n".join(textwrap.wrap(verdict.sentence, _WIDTH)), loc="left", fontsize=SMALL, color=INK, pad=10)
-    report = verdict.comparison
-    parts = _parts(report)
-    if report is None or not parts:
+    comparison = verdict.comparison
+    parts = _parts(comparison)
+    if comparison is None or not parts:
         style.not_measured(ax, "not measured")
         return ax
     style.percent(ax, "x")
@@ -42,7 +42,7 @@ def plot_rates(ax: "Axes", verdict: ComparisonResult) -> "Axes":
     for row, part in enumerate(parts):
         moved = 0 if not part.shown else 1 if part.difference > 0 else -1
         color = {0: MUTED, 1: GAIN, -1: LOSS}[moved]
-        sides = ((report.before, part.before, MUTED, "o"), (report.after, part.after, color, "D"))
+        sides = ((comparison.before, part.before, MUTED, "o"), (comparison.after, part.after, color, "D"))
         for line, (name, rate, shade, marker) in enumerate(sides, 2 * row):
             ax.hlines(line, rate.interval.low, rate.interval.high, color=shade, linewidth=2.2, zorder=2)
             ax.plot([rate.value], [line], marker, color=shade, markersize=7, zorder=3, clip_on=False)
@@ -69,9 +69,9 @@ def _write(ax: "Axes", text: str, x: float, y: float, *, ha: Literal["left", "ce
     )
 
 
-def _parts(report: Comparison | None) -> list[MetricComparison]:
+def _parts(comparison: Comparison | None) -> list[MetricComparison]:
     """The comparisons of the headline's metric, one for each part of the run."""
-    if report is None or report.unmeasured:
+    if comparison is None or comparison.unmeasured:
         return []
-    metric = report.headline.metric
-    return [each for each in report.comparisons if each.metric == metric]
+    metric = comparison.headline.metric
+    return [each for each in comparison.comparisons if each.metric == metric]

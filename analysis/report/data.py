@@ -109,15 +109,15 @@ def _outcomes(frame: pd.DataFrame) -> np.ndarray:
     return np.select(conditions, ["errored", "not judged", "solved", "solved after feedback"], "not solved")
 
 
-def choose_sides(frame: pd.DataFrame, report: Comparison | None) -> Sides | None:
+def choose_sides(frame: pd.DataFrame, comparison: Comparison | None) -> Sides | None:
     """The sides of the verdict's comparison; None if nothing was compared."""
-    if report is None:
+    if comparison is None:
         return None
     runs = list(dict.fromkeys(frame["run"]))
     if len(runs) > 1:
         names = run_names(runs)
         return Sides("run", runs[0], runs[-1], names[runs[0]], names[runs[-1]])
-    before, after = report.before, report.after
+    before, after = comparison.before, comparison.after
     if {before, after} <= set(frame["arm"]):
         return Sides("arm", before, after, ARM_LABELS.get(before, before), ARM_LABELS.get(after, after))
     weights = sorted(set(frame["weights"]))
@@ -163,12 +163,12 @@ def pair_up(frame: pd.DataFrame, sides: Sides | None) -> pd.DataFrame:
     )
 
 
-def compared_series(frame: pd.DataFrame, sides: Sides, report: Comparison) -> list[str]:
+def compared_series(frame: pd.DataFrame, sides: Sides, comparison: Comparison) -> list[str]:
     """The series in the verdict, the side before first: for two runs those of common arms, for weights x skills the
     four cells."""
     before, after, _ = sides_of(frame, sides)
     if sides.by == "run":
-        both = report.decomposition
+        both = comparison.decomposition
         arms = set(both.skills_names) if both else set(before["arm"]) & set(after["arm"])
         before, after = (side[side["arm"].isin(arms)] for side in (before, after))
     return [name for side in (before, after) for name in sorted(set(side["series"]), key=usual_order)]

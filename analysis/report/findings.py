@@ -12,6 +12,7 @@ from hermes_lab.analysis.comparison.continual import Transfer, transfers
 from hermes_lab.analysis.comparison.course import course
 from hermes_lab.analysis.comparison.sequential import stopped_early, whole_lanes
 from hermes_lab.analysis.comparison.verdict import ComparisonResult, verdict
+from hermes_lab.analysis.curves import CURVES
 from hermes_lab.analysis.fitting.fit import fit_series
 from hermes_lab.analysis.fitting.forms import Forms, choose_series
 from hermes_lab.analysis.fitting.result import Fit
@@ -97,8 +98,8 @@ def find(
     """Gathers all findings; failed comparisons become warnings. Raises `ConfigError` for an unreadable run."""
     skills = uplifts(frame) if [manifest.command for manifest in manifests] == ["uplift"] else None
     said = verdict(*runs) if skills is None else ComparisonResult("", uplift_sentence(skills))
-    report = said.comparison
-    sides = choose_sides(frame, report)
+    comparison = said.comparison
+    sides = choose_sides(frame, comparison)
     pairs = pair_up(frame, sides)
     arms = list(_arms(frame))
     learns = any(manifest.command == "learn" for manifest in manifests)
@@ -119,12 +120,14 @@ def find(
         sides=sides,
         pairs=pairs,
         verdict=said,
-        losses=[losses(pairs, part) for part in dict.fromkeys(c.part for c in report.comparisons)] if report else [],
+        losses=[losses(pairs, part) for part in dict.fromkeys(c.part for c in comparison.comparisons)]
+        if comparison
+        else [],
         arms=arms,
         fits=fits,
-        forms=_named(_per_run(curves, choose_series)) if learns else {},
+        forms=_named(_per_run(curves, _forms)) if learns else {},
         costs=_tables(_per_run(frame, costs)),
-        compared=compared_series(frame, sides, report) if sides and report else [arm.name for arm in arms],
+        compared=compared_series(frame, sides, comparison) if sides and comparison else [arm.name for arm in arms],
         course=_tables(_per_run(frame, course)),
         funnels=[funnel for run in runs for funnel in funnels(read_seen(run))] if len(runs) == 1 else [],
         uplifts=skills,
@@ -139,6 +142,11 @@ def find(
             if content["evaluation"]
         },
     )
+
+
+def _forms(frame: pd.DataFrame) -> dict[str, Forms]:
+    """The forms among the lab's own curves: a report does not depend on which packages are installed."""
+    return choose_series(frame, curves=CURVES)
 
 
 def _per_run(frame: pd.DataFrame, of: Callable[[pd.DataFrame], T]) -> dict[str, T]:

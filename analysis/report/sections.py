@@ -145,18 +145,20 @@ def _share(counts: Mapping[str, int]) -> float | None:
     return counts["count"] / counts["of"] if counts["of"] else None
 
 
-def _compared(report: Comparison) -> Iterator[Markup]:
-    if report.unmeasured:
-        yield none(f"{report.before} → {report.after}: not measured: {report.unmeasured}.")
+def _compared(comparison: Comparison) -> Iterator[Markup]:
+    if comparison.unmeasured:
+        yield none(f"{comparison.before} → {comparison.after}: not measured: {comparison.unmeasured}.")
     else:
-        yield from _differences(report)
-    if report.treatments:
-        yield element("ul", *(element("li", treatment.sentence()) for treatment in report.treatments), class_="detail")
+        yield from _differences(comparison)
+    if comparison.treatments:
+        yield element(
+            "ul", *(element("li", treatment.sentence()) for treatment in comparison.treatments), class_="detail"
+        )
 
 
-def _differences(report: Comparison) -> Iterator[Markup]:
-    rows = [_comparison(f"{report.before} → {report.after}", c) for c in report.comparisons]
-    rows += [_comparison(f"{change.side}, before → {change.when}", change.comparison) for change in report.changes]
+def _differences(comparison: Comparison) -> Iterator[Markup]:
+    rows = [_comparison(f"{comparison.before} → {comparison.after}", c) for c in comparison.comparisons]
+    rows += [_comparison(f"{change.side}, before → {change.when}", change.comparison) for change in comparison.changes]
     yield table(
         ("compared", "measured", "where", "before", "after", "difference (95 %)", "p", "p (Holm)", "pairs"),
         rows,
@@ -167,10 +169,10 @@ def _differences(report: Comparison) -> Iterator[Markup]:
         "significant: p (Holm) is not below 0.05."
     )
     yield element("p", note, class_="axis")
-    if report.slope:
-        yield element("p", report.slope.sentence(report.before, report.after))
-    if report.differences:
-        yield element("p", f"The runs differ in: {'; '.join(map(str, report.differences))}.", class_="axis")
+    if comparison.slope:
+        yield element("p", comparison.slope.sentence(comparison.before, comparison.after))
+    if comparison.differences:
+        yield element("p", f"The runs differ in: {'; '.join(map(str, comparison.differences))}.", class_="axis")
 
 
 def _comparison(sides: str, found: MetricComparison) -> tuple[str, ...]:
@@ -194,8 +196,8 @@ def _p(p_value: float) -> str:
 
 def weights_by_skills(found: Findings) -> Markup | None:
     """Weights x skills, if both vary."""
-    report = found.verdict.comparison
-    both = report.decomposition if report else None
+    comparison = found.verdict.comparison
+    both = comparison.decomposition if comparison else None
     if both is None:
         return None
     rows = [(name, *map(rate, corners)) for name, corners in zip(both.weights_names, both.corners, strict=True)]

@@ -99,7 +99,7 @@ class Treatment(NamedTuple):
 
     @classmethod
     def of(cls, report: Mapping[str, Any]) -> "Treatment":
-        """The treatment of a `report`."""
+        """The treatment that `report` says."""
         return cls(**report)
 
     def absence(self, config: Config) -> str:

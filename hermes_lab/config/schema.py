@@ -228,6 +228,12 @@ class AgentConfig(Section):
     besides its skills and notes. Needs `learning.round_size: 1`. Not with the arms `placebo` and
     `oracle`, because the lab can neither blank this memory nor write the rules into it."""
 
+    @field_validator("program", mode="before")
+    @classmethod
+    def _no_program(cls, program: Any) -> Any:
+        """null means none: the field looks as if it took it, and files say so."""
+        return "" if program is None else program
+
     @model_validator(mode="after")
     def _settings_of_a_program(self) -> "AgentConfig":
         if not self.program:

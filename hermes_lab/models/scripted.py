@@ -75,6 +75,8 @@ def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskAwarePoli
     package has the same name as one of ours.
     """
     module, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), attribute)):  # an import would run `./setup.py`
+        raise ConfigError(f"model.name: {name!r} is not a policy of the form `module:factory`")
     module = module.removeprefix("hermes_lab.")
     try:
         factory = _factory(module, attribute)

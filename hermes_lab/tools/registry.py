@@ -166,15 +166,15 @@ class InstalledTools(NamedTuple):
 
     tools: dict[str, Tool]
     plugins: dict[str, Plugin]
-    broken: dict[str, tuple[Plugin, str]]
+    broken: dict[str, tuple[Plugin, ConfigError]]
 
-    def check(self, names: Collection[str]) -> None:
+    def check(self, names: Collection[str], disabled: Collection[str]) -> None:
         """Raises `ConfigError` if a selection of tools and toolsets uses a package with a broken tool, since which
-        toolset the broken one belongs to is unknown; if it names the tool, too."""
+        toolset the broken one belongs to is unknown; if it names the tool, too. Not for a tool that is disabled."""
         used = {self.plugins[name].package for name in names if name in self.plugins}
         for name, (plugin, error) in self.broken.items():
-            if name in names or (plugin.package and plugin.package in used):
-                raise ConfigError(error)
+            if name not in disabled and (name in names or (plugin.package and plugin.package in used)):
+                raise ConfigError(error.message, error.field)
 
 
 @cache
@@ -190,7 +190,7 @@ def installed_tools() -> InstalledTools:
         try:
             loaded = _load(plugin, found.tools)
         except ConfigError as error:
-            found.broken[plugin.name] = plugin, str(error)
+            found.broken[plugin.name] = plugin, error
             _log.warning("%s", error)
         else:
             found.tools[loaded.name], found.plugins[loaded.name] = loaded, plugin

@@ -300,9 +300,9 @@ def _kit(
             )
     chosen: dict[str, Tool] = {}
     for toolset in toolsets:
-        installed.check([toolset])
+        installed.check([toolset], disabled)
         members = _members(toolset)
-        installed.check([name for name in members if name not in disabled])
+        installed.check([name for name in members if name not in disabled], disabled)
         if all(name in missing for name in members):
             reasons = "; ".join(f"{name}: {missing[name]}" for name in members)
             raise ConfigError(f"{toolset} cannot work here: {reasons}", "agent.toolsets")

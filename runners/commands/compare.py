@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.summary import say_warnings_of
@@ -54,13 +55,15 @@ def compare(
     json: options.Json = False,
 ) -> int:
     """`hermes-lab compare`."""
-    from hermes_lab.analysis.comparison.verdict import compare
+    from hermes_lab.analysis.comparison.verdict import compare, wanted_arms
 
     if plot:
         from hermes_lab.analysis.plots.style import check_suffix
 
         check_suffix(plot)
     chosen = [name.strip() for name in arms.split(",")] if arms else []
+    if chosen and (wanted := wanted_arms(chosen, of_two_runs=after is not None)):
+        raise ConfigError(f"--arms: give {wanted}, such as {'on' if after else 'placebo,on'}, not {arms}")
     result = compare(before, after, arms=chosen)
     found = [result, *result.others]
     if plot:

@@ -45,7 +45,8 @@ def register(app: typer.Typer) -> None:
         "check",
         help="Check configuration files, and print every mistake and its remedy. Reads files of runs, experiments, "
         "studies, trainings and locks, and names file, line and field. Without FILES, check config.yaml of the Hermes "
-        "home. Nothing is started. Exits 2 if there is a mistake.\n\n"
+        "home. Nothing is started; a suite of your own (`suite.name: module:Class`) is loaded. Exits 2 "
+        "if there is a mistake.\n\n"
         "hermes-lab config check configs/run.yaml configs/experiments/flagship.yaml\n\n"
         "hermes-lab config check configs/train/sft.yaml -c data=runs/demonstrations   (with an override)",
     )(check)

@@ -44,6 +44,7 @@ def register(app: typer.Typer) -> None:
         "prints a line per failure.\n\n"
         "hermes-lab tasks check ledger -n 200\n\n"
         "hermes-lab tasks check ledger -n 50 --split heldout -c suite.options.pieces=2\n\n"
+        "hermes-lab tasks check mine.parcels:Parcels   (a class in mine/parcels.py)\n\n"
         "hermes-lab tasks check tasks.jsonl\n\n"
         "hermes-lab tasks check ./terminal-bench -n 40\n\n"
         "hermes-lab tasks check --runs runs/learner   (the rubric for a run's episodes)",

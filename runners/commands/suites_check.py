@@ -58,7 +58,10 @@ def check(
     if runs:
         return _check_runs(runs, name, json)
     if not name:
-        raise ConfigError("tasks check: give a suite, a JSONL file, a folder of Harbor tasks, or a run with --runs")
+        raise ConfigError(
+            "tasks check: give a suite, module:Class of your own, a JSONL file, a folder of Harbor tasks, or a run "
+            "with --runs"
+        )
     settings = config_of(name, config)
     suite = suite_of(settings)
     if isinstance(suite, JsonlSuite):

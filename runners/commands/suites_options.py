@@ -20,7 +20,9 @@ def names(incomplete: str) -> list[str]:
 Name = Annotated[
     str,
     typer.Argument(
-        help="A suite's name, a JSONL file, or a folder of Harbor tasks.", show_default=False, autocompletion=names
+        help="A suite's name, module:Class of your own, a JSONL file, or a folder of Harbor tasks.",
+        show_default=False,
+        autocompletion=names,
     ),
 ]
 Split = Annotated[str, typer.Option(help="The split of the suite.")]
@@ -32,7 +34,7 @@ AnyWorld = Annotated[
 
 
 def config_of(name: str, sources: list[str] | None) -> RunConfig:
-    """The configuration for the suite `name`, which may be a JSONL file or a folder of Harbor tasks."""
+    """The configuration for the suite `name`, which may be `module:Class`, a JSONL file or a folder of Harbor tasks."""
     key = (
         "path"
         if name.endswith(".jsonl") or "/" in name or (name not in list_suites() and Path(name).is_dir())

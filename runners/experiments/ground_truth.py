@@ -24,11 +24,17 @@ from hermes_lab.suites import RuleAwareSuite
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.answers import answer_key
 from hermes_lab.tasks.play import opener
+from hermes_lab.tasks.registry import is_own
 from hermes_lab.types import Skill, Task, TaskInfo
 from hermes_lab.types.episode import EpisodeKey
 
 if TYPE_CHECKING:
     from hermes_lab.analysis.report.findings import FromSuite
+
+
+_NOT_LOADED = (
+    "the suite is a class of yours, and a report does not run it; `hermes-lab skills effects RUN --leaks` does"
+)
 
 
 class _Snapshot(Struct, frozen=True):
@@ -197,13 +203,18 @@ def _last_skills(run: Path, lane: Lane) -> list[Skill]:
 
 
 def from_suite(runs: list[Path]) -> "FromSuite":
-    """The report's ground-truth section for a single run. If the suite is unavailable, the report works without it."""
+    """The report's ground-truth section for a single run. If the suite is unavailable, the report works without it.
+
+    A suite of the user's own is not loaded, since that runs its code.
+    """
     from hermes_lab.analysis.report.findings import FromSuite
     from hermes_lab.analysis.skill_effects.capture import captures
 
     if len(runs) > 1:
         return FromSuite(searched="only available for a single run")
     try:
+        if is_own(config_of(runs[0]).suite.name):
+            return FromSuite(searched=_NOT_LOADED)
         claims = library_claims(runs[0])
         scan = scan_leaks(runs[0])
     except (ConfigError, InfraError) as error:

@@ -137,9 +137,10 @@ def _sources(suite: Suite) -> list[Path]:
         root = sys.modules.get(module.partition(".")[0])
         if module.startswith("hermes_lab."):
             folders.add(Path(packaged.__path__[0]))
+        elif root is not None and hasattr(root, "__path__"):  # a package without __init__.py has no file
+            folders.update(map(Path, root.__path__))
         elif root is not None and root.__file__:
-            file = Path(root.__file__)
-            folders.add(file.parent if hasattr(root, "__path__") else file)
+            folders.add(Path(root.__file__))
     files = [file for each in folders for file in ([each] if each.is_file() else each.rglob("*"))]
     return sorted(file for file in files if file.suffix in (".py", ".yaml", ".json"))
 

@@ -17,6 +17,7 @@ from synthetic_episodes import make_episode
 
 from hermes_lab.analysis.comparison.continual import Transfer
 from hermes_lab.analysis.comparison.verdict import verdict
+from hermes_lab.analysis.curves import curve_names
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.report.data import load_table
 from hermes_lab.analysis.report.findings import FromSuite
@@ -473,3 +474,17 @@ def test_two_plain_runs_are_compared_without_sections_on_learning(write_run: Wri
     assert "Worst regressions" in text
     assert "5 by solved share mean score ended answered 5/30" in text
     assert "Learning curves" not in text
+
+
+def test_a_broken_curve_of_a_package_changes_no_report(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_run(episodes())
+    before = page_of(run)
+    info = tmp_path / "lab_curve-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lab-curve\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[hermes_lab.curves]\nown = lab_curve_nowhere:Own\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "own" in curve_names()
+    assert page_of(run) == before

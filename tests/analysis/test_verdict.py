@@ -183,7 +183,8 @@ def test_command_compares_all_arms_with_the_first(write_run: WriteRun) -> None:
 @pytest.mark.parametrize("arms", ["off", "off,", "off,off", ","])
 def test_arms_that_are_no_comparison_are_refused(write_run: WriteRun, arms: str) -> None:
     command = CliRunner().invoke(app, ["compare", str(write_run(lanes_of("off", 2))), "--arms", arms])
-    assert "arms: give at least two different arms of one run" in str(command.exception)
+    said = f"--arms: give at least two different arms of one run, such as placebo,on, not {arms}"
+    assert str(command.exception) == said
 
 
 def test_metric_that_is_not_success_is_named(write_run: WriteRun) -> None:

@@ -389,6 +389,7 @@ def test_null_is_none_unless_it_is_quoted(here: Path, null: str) -> None:
     assert error_of(f"suite.split={null}") == f"override suite.split={null}: suite.split: must be text"
     assert error_of(write("a.yaml", f"suite: {{split: {null}}}\n")) == "a.yaml:1: suite.split: must be text"
     assert load_config([f"suite.split='{null}'"]).suite.split == null
+    assert load_config([f"agent.program={null}"]).agent.program == ""  # earlier versions took it
 
 
 def test_a_path_can_be_the_home_directory() -> None:

@@ -19,6 +19,7 @@ from nbclient import NotebookClient
 
 import hermes_lab as lab
 from hermes_lab.analysis.curves import CURVES
+from hermes_lab.analysis.curves.exponential import Exponential
 from hermes_lab.analysis.fitting.forms import choose_series
 from hermes_lab.runners import api
 
@@ -213,6 +214,8 @@ def test_what_cannot_be_fitted_is_refused(experiment: api.Run) -> None:
         lab.fit(experiment, curve="cubic")
     with pytest.raises(lab.ConfigError, match=r"curve: give a name, or an object that implements Curve, not a float"):
         lab.fit(experiment, curve=0.5)  # type: ignore[arg-type]
+    with pytest.raises(lab.ConfigError, match=r"curve: give an instance, such as Exponential\(\), not the class"):
+        lab.fit(experiment, curve=Exponential)  # type: ignore[arg-type]
     with pytest.raises(lab.ConfigError, match="no episode is scored"):
         lab.fit(lab.load(experiment).assign(success=pd.NA))
 
@@ -281,6 +284,7 @@ def test_a_run_that_is_given_twice_is_refused(experiment: api.Run) -> None:
         (lambda run: lab.plot(run, threshold=80), "threshold: give a success rate between 0 and 1"),
         (lambda run: lab.plot(lab.load(run)[:0]), "there is no episode to plot"),
         (lambda run: lab.compare(run, arms=("on", "on")), "two different arms of one run"),
+        (lambda run: lab.compare(run, arms="on"), r"arms: give a list with .*, such as \['placebo', 'on'\], not 'on'"),
         (lambda run: lab.compare(lab.load(run)), "give run folders, not a DataFrame"),
         (lambda run: lab.report(), "give a run folder"),
         (lambda run: lab.report(run, out=run.folder), "is a folder; give a file"),

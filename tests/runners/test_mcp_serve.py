@@ -41,8 +41,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-async def test_other_agents_read_what_was_measured_and_change_nothing(runs: Path) -> None:
+async def test_other_agents_read_what_was_measured_and_change_nothing(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = contents(runs)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "imported.py").write_text("open('executed', 'w')")
     async with client(runs) as lab_server:
         tools = (await lab_server.list_tools()).tools
         assert [tool.name for tool in tools] == ["runs", "summary", "show", "compare", "skills", "tasks"]
@@ -75,6 +79,8 @@ async def test_other_agents_read_what_was_measured_and_change_nothing(runs: Path
             ("skills", {"run": "one", "lane": "on-r0-w0", "name": "--help"}, "--help"),
             ("show", {"run": "one", "episode": "999"}, "999"),
             ("tasks", {"suite": "nosuch"}, "no suite 'nosuch'"),
+            ("tasks", {"suite": "os:abort"}, "no suite 'os:abort'"),
+            ("tasks", {"suite": "imported:Suite"}, "no suite 'imported:Suite'"),
             ("tasks", {"suite": "ledger", "count": 5000}, "50"),
         )
         for name, arguments, why in wrong:
@@ -82,6 +88,7 @@ async def test_other_agents_read_what_was_measured_and_change_nothing(runs: Path
             assert result.is_error
             assert why in result.content[0].text
     assert contents(runs) == before
+    assert not (tmp_path / "executed").exists()
 
 
 async def test_it_serves_over_http_and_ends_at_an_interrupt(runs: Path) -> None:

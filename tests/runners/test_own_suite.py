@@ -10,6 +10,7 @@ import pytest
 from fakes.command import lab
 
 from hermes_lab.records import read_episodes
+from hermes_lab.runners.experiments.ground_truth import from_suite
 
 RULE = "Labels are ITEM: PIECES."
 SUITE = f'''
@@ -99,9 +100,11 @@ def test_a_run_of_it_can_be_read_and_resumed_later(
     digests = [json.loads((folder / name / "run.json").read_text())["tasks_digest"] for name in ("run", "lamps")]
     assert digests[0] != digests[1]
     assert lab("rescore", "run").returncode == 0
+    _forget()
     for read in (("summary", "run"), ("report", "run"), ("compare", "run", "run-rescored")):
         assert lab(*read).returncode == 0, read
-    _forget()
+    assert "mine.labels" not in sys.modules
+    assert from_suite([folder / "run"]).searched.startswith("the suite is a class of yours, and a report does not run")
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(folder)])
     assert lab("summary", folder / "run").returncode == 0
@@ -121,7 +124,10 @@ def test_a_run_of_it_can_be_read_and_resumed_later(
         ("import nothing_there", "mine.labels:Labels", "ModuleNotFoundError: No module named 'nothing_there'"),
         ("Labels = 3", "mine.labels:Labels", "Labels is not a class or function in mine.labels"),
         ("class Labels: name = 'labels'", "mine.labels:Labels", "not a suite, since Labels lacks splits, load, verify"),
-        ("class Labels:\n    def __init__(self, goods): 0", "mine.labels:Labels", "needs goods; set each"),
+        (SUITE.replace('goods="chairs"', "goods"), "mine.labels:Labels", "needs goods; set each"),
+        ("from subprocess import run as Labels", "mine.labels:Labels", "it is defined in subprocess; name that module"),
+        (SUITE, "subprocess:run", "subprocess is a module of Python; give a class with the members name, splits, load"),
+        (SUITE, "subprocess:Popen", "not a suite, since Popen lacks name, splits, load, verify"),
         ("def Labels():\n    return {}['x']", "mine.labels:Labels", "Labels(): KeyError: 'x' (labels.py:2)"),
         (SUITE.replace("orders = ", "orders = 1 / 0 or "), "mine.labels:Labels", "load(): ZeroDivisionError: division"),
     ],
@@ -134,6 +140,30 @@ def test_a_mistake_is_one_line(folder: Path, code: str, name: str, message: str)
     assert message in line
 
 
+def test_a_record_cannot_name_a_function_to_call(folder: Path) -> None:
+    run(*OWN, "-c", "suite.count=1", "--out", "run")
+    record = json.loads((folder / "run/run.json").read_text())
+    for name in ("os:system", "posix:system", "mine.labels:system"):
+        record["config"]["suite"] |= {"name": name, "options": {"command": "touch executed"}}
+        (folder / "run/run.json").write_text(json.dumps(record))
+        (folder / "mine/labels.py").write_text("from os import system\n")
+        _forget()
+        for read in (("rescore", "run"), ("skills", "effects", "run")):
+            assert f"suite.name: {name}: " in lab(*read).stderr, read
+        lab("report", "run")
+        assert not (folder / "executed").exists(), name
+
+
+def test_a_changed_verifier_is_seen(folder: Path) -> None:
+    run(*OWN, "-c", "suite.count=1", "-c", "run.keep_workspaces=true", "--out", "run")
+    verifiers = set()
+    for addition in ("", "# the same\n", "# changed\n"):
+        (folder / "mine/labels.py").write_text(SUITE + addition)
+        _forget()
+        verifiers.add(json.loads(lab("rescore", "run", "--dry-run", "--json").stdout)["verifier"])
+    assert len(verifiers) == 3
+
+
 def test_the_configuration_check_loads_it(folder: Path) -> None:
     (folder / "run.yaml").write_text("suite: {name: mine.labels:Labels}\n")
     assert lab("config", "check", "run.yaml").returncode == 0
@@ -141,6 +171,9 @@ def test_the_configuration_check_loads_it(folder: Path) -> None:
     done = lab("config", "check", "run.yaml")
     assert done.returncode != 0
     assert "run.yaml:1: suite.name: mine.labels:Label: Label does not exist" in done.stdout + done.stderr
+    (folder / "run.yaml").write_text("suite:\n  name: mine.labels:Labels\n  options: {nope: 1}\n")
+    done = lab("config", "check", "run.yaml")
+    assert done.stdout.startswith("run.yaml:3: suite.options: mine.labels:Labels: "), done.stdout
 
 
 def rows(folder: Path, **fields: Any) -> None:

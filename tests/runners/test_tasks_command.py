@@ -190,7 +190,7 @@ def test_the_rubric_of_a_run_is_counted_from_its_episodes(tmp_path: Path) -> Non
         (("show", "ledger", "-c", "suite.options.pieces=9"), "suite.options.pieces: 9 per task, but only 7 sites"),
         (("show", "ledger", "-c", "suite.name=repair"), "suite: given as the argument"),
         (("show", "none.jsonl"), "suite.path: none.jsonl cannot be read"),
-        (("check",), "give a suite, a JSONL file"),
+        (("check",), "give a suite, module:Class of your own, a JSONL file"),
         (("check", "--runs", "nowhere"), "--runs: nowhere: no run here"),
     ],
 )

@@ -49,3 +49,14 @@ def test_a_policy_that_both_have_is_refused(own_modules: Path) -> None:
 def test_what_is_no_policy_is_named(name: str) -> None:
     with pytest.raises(ConfigError, match=f"'{name}' is not a policy"):
         load_policy(name, {})
+
+
+@pytest.mark.parametrize("name", ["setup", "setup:", "setup:a b", "./setup:agent", "set-up:agent", ""])
+def test_a_name_without_a_factory_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "setup.py").write_text("open('executed', 'w')")
+    with pytest.raises(ConfigError, match="is not a policy of the form `module:factory`"):
+        load_policy(name, {})
+    assert not (tmp_path / "executed").exists()
+    assert str(tmp_path) not in sys.path

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from fakes.command import lab
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -354,12 +355,18 @@ async def test_a_broken_plugin_stops_only_what_uses_it(
     )
     assert check_toolsets(["file"]) == {"patch", "read_file", "search_files", "write_file"}
     assert re.search(error, caplog.messages[0])
+    (tmp_path / "run.yaml").write_text("agent:\n  toolsets: [plugin]\n")
+    checked = lab("config", "check", tmp_path / "run.yaml").stdout
+    assert checked.startswith(
+        f"{tmp_path}/run.yaml:2: agent.toolsets: gone (lab_plugin_nowhere:gone) cannot be loaded: "
+    )
     for used in ("plugin", "note", "gone"):
         with pytest.raises(ConfigError, match=error):
             check_toolsets([used])
     with pytest.raises(ConfigError, match=r"no toolset 'walks'.*; these plugins cannot be loaded.*: gone$"):
         check_toolsets(["walks"])
     assert "write_file" in check_toolsets(["file"], ["gone"])
+    assert check_toolsets(["plugin"], ["gone"]) == {"note"}
 
 
 async def test_an_unknown_tool_is_answered_with_the_known_ones(context: ToolContext) -> None:
