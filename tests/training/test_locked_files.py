@@ -153,7 +153,9 @@ def test_a_lock_that_pins_no_files_is_told_when_it_is_made_and_when_it_trains(
     (tmp_path / "run" / "episodes").mkdir(parents=True)
     config = TrainConfig(lock="", data=(str(tmp_path / "run"),), adapters=str(tmp_path / "adapters"))
     said: list[str] = []
-    TrainingJob.begin("sft", config, load_lock(tmp_path / "unpinned.yaml"), None, Data("d", 0, (), {}), said.append, "")
+    locked, data = load_lock(tmp_path / "unpinned.yaml"), Data("d", 0, (), {})
+    with TrainingJob.begin("sft", config, locked, None, data, said.append, ""):
+        pass
     assert said[0].startswith(warning)
     # As the warning says: a new lock, made where the files are.
     app(["train", "lock", str(tmp_path / "unpinned.yaml"), "-o", str(tmp_path / "new.yaml")], standalone_mode=False)
