@@ -82,8 +82,7 @@ def _ended(grpo_run: GrpoRun) -> bool:
 
 def _without_signal(grpo_run: GrpoRun, done: Sequence[FinishedRound]) -> int:
     """`starved`. With families, the first rounds end a training only after every family had rollouts: those that were
-    not drawn yet may be easier. They are drawn next, which takes at most as many
-    rounds as there are families."""
+    not drawn yet may be easier. They are drawn next, which takes at most as many rounds as there are families."""
     used, families = [each.used for each in done], set(grpo_run.config.families)
     tried = {family for each in done for family, found in each.families.items() if found.rollouts}
     if not any(used) and families - tried and len(done) < len(families):

@@ -13,7 +13,6 @@ from hermes_lab.training.adapters import is_finished, new_version, versions
 from hermes_lab.training.checkpoint_manifest import SEAL, check_manifest, write_manifest
 from hermes_lab.training.config import TrainConfig
 
-
 _CHECKPOINTS, _MADE_FROM = "checkpoints", "made_from.json"
 
 

@@ -161,6 +161,20 @@ def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:
             "rollouts=[suite.name=ledger, suite.split=validation, 'learning.arms=[off]']",
             "suite.split 'validation' is not in gate.splits",
         ),
+        (
+            "rollouts=[suite.name=ledger, 'learning.arms=[off]', judge.model.provider=openai, judge.model.name=j, "
+            "'judge.model.base_url=http://127.0.0.1:1/v1']",
+            "judge: no task of ledger has a rubric",
+        ),
+        (
+            "heldout=[suite.name=ledger, suite.split=heldout, 'learning.arms=[off]', judge.model.provider=openai, "
+            "judge.model.name=j, 'judge.model.base_url=http://127.0.0.1:1/v1']",
+            "judge: no task of ledger has a rubric",
+        ),
+        (
+            "rollouts=[suite.name=ledger, 'learning.arms=[off]', agent.program=claude, agent.at=/none]",
+            "agent.at: /none does not exist",
+        ),
         ("gate.compress=true", "gate.compress: not supported by GRPO"),
         ("parent=none", "no such adapter"),
         ("resume=true", "contains no training; start without resume"),
