@@ -241,8 +241,8 @@ def unpinned(locked: LockedConfig) -> str:
         return ""
     return (
         f"the lock has no digest of {' and '.join(missing)}: it was made where that was not downloaded, or by an "
-        "earlier version, so others would train under the same lock. To add it, run `hermes-lab train lock LOCK -o NEW` "
-        "where it is downloaded"
+        "earlier version, so others would train under the same lock. To add it, run `hermes-lab train lock LOCK -o "
+        "NEW` where it is downloaded"
     )
 
 

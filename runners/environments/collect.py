@@ -78,11 +78,14 @@ class BatchSampler:
             for version in self._retired:
                 self._unload(version)
             self._retired = []
-        if plan is None:
+        if plan:
+            self._run(plan, batch.folder)
+        elif batch.reviews:
             learn(batch.config, LearningPlan(batch.reviews, batch.draw, batch.samples), batch.folder, self._say)
-            return
+
+    def _run(self, plan: RunPlan, folder: Path) -> None:
         for _ in range(_TRIES):
-            begun = (batch.folder / "run.json").exists()
+            begun = (folder / "run.json").exists()
             result = execute(plan, resume=begun, listener=self._listener)
             for warning in result.summary["warnings"]:
                 self._say(f"warning: {warning}")
