@@ -97,7 +97,7 @@ class JsonlSuite:
         if expected is not None:
             criteria["expected_output"] = float(answer is not None and answer.split() == expected.split())
         for number, command in enumerate(task.truth["verify"], 1):
-            result = await workspace.exec(_STDOUT_ONLY * feedback + command, fresh=True)
+            result = await workspace.exec(f"{_STDOUT_ONLY if feedback else ''}{command}", fresh=True)
             if result.exit_code in _CANNOT_RUN and (why := await _cannot_run(command, result, task, workspace)):
                 raise VerifierError(f"{self.path}:{task.truth['line']}: {why}")
             criteria[f"verify_{number}"] = held = float(result.exit_code == 0 and not result.timed_out)

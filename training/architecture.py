@@ -13,12 +13,10 @@ from hermes_lab.errors import ConfigError
 _LIKE_LLAMA = {"llama": {}, "mistral": {}, "qwen2": {"qkv_bias": True}, "qwen3": {"qk_norm": True}}
 """Model types with the same layer: attention and a gated MLP, each after an RMS norm."""
 
-
-_NOT_LINEAR = (
-    *("model", "model.norm", "model.layers.0", "model.layers.0.self_attn", "model.layers.0.mlp"),
-    "model.layers.0.input_layernorm",
-)
+_NOT_LINEAR = ("model", "model.layers", "model.norm", "model.rotary_emb")
 """Modules that PEFT would find by too wide an expression, and cannot adapt."""
+_NOT_LINEAR_IN_LAYER = ("", ".self_attn", ".mlp", ".mlp.act_fn", ".input_layernorm", ".post_attention_layernorm")
+"""The same within each decoder layer."""
 _TABLES = ("lm_head", "model.embed_tokens")
 """The head and the embedding, one matrix in a tied model."""
 
@@ -83,7 +81,7 @@ class Architecture(NamedTuple):
             pattern = re.compile(target)
         except re.error as error:
             raise ConfigError(f"lock.lora_target: {target!r} is not a regular expression: {error}") from None
-        if other := next(filter(pattern.fullmatch, _NOT_LINEAR), ""):
+        if other := next(filter(pattern.fullmatch, self._not_linear()), ""):
             raise ConfigError(f"lock.lora_target: {target!r} matches {other}, which is no linear layer")
         if self.tied and (table := next(filter(pattern.fullmatch, _TABLES), "")):
             raise ConfigError(
@@ -98,6 +96,12 @@ class Architecture(NamedTuple):
                 r"model.layers.0.self_attn.q_proj; give all-linear, or for example .*\.(q_proj|v_proj)"
             )
         return found
+
+    def _not_linear(self) -> list[str]:
+        """The full names of modules that PEFT cannot adapt."""
+        norms = (".self_attn.q_norm", ".self_attn.k_norm") if self.qk_norm else ()
+        inner = [*_NOT_LINEAR_IN_LAYER, *norms]
+        return [*_NOT_LINEAR, *(f"model.layers.{n}{name}" for n in range(self.layers) for name in inner)]
 
     def adapted(self, target: str) -> list[tuple[int, int]]:
         """Inputs and outputs of the linear layers that get LoRA weights (`matched`), of all decoder layers."""

@@ -139,7 +139,7 @@ def named_tokenizer(name: str) -> Any:
         raise ConfigError("--max-tokens: needs transformers: pip install 'hermes-lab[train]'")
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(weights.resolve(name))
+    return AutoTokenizer.from_pretrained(weights.resolve_tokenizer(name))
 
 
 def _longest(conversation: TrainingConversation, tokenizer: Any) -> int:

@@ -59,15 +59,20 @@ def train_grpo(config: GrpoConfig, open_sampler: OpenSampler, say: Say, command:
         say("no parent: training starts from the base model; use -c parent=ADAPTER to start from an adapter")
     with open_sampler(locked, grpo_run.rounds.log) as sampler:
         while not (ended := _ended(grpo_run)):
-            if grpo_run.rounds.done():
+            if _has_trained(grpo_run):
                 evaluate(grpo_run, sampler, say)
             _round(grpo_run, sampler, say)
-        if any(each.used for each in grpo_run.rounds.done()):
+        if _has_trained(grpo_run):
             evaluate(grpo_run, sampler, say, ended=ended)
     grpo_run.rounds.write_metrics()  # the training may have been killed just before the last write
     _stop_if_starved(grpo_run)
     say(_summary(grpo_run))
     return Path(grpo_run.rounds.done()[-1].version.folder)
+
+
+def _has_trained(grpo_run: GrpoRun) -> bool:
+    """Whether a round has taken steps. Before that nothing is evaluated: the training may be hopeless."""
+    return any(each.used for each in grpo_run.rounds.done())
 
 
 def _ended(grpo_run: GrpoRun) -> bool:
@@ -77,8 +82,7 @@ def _ended(grpo_run: GrpoRun) -> bool:
 
 def _without_signal(grpo_run: GrpoRun, done: Sequence[FinishedRound]) -> int:
     """`starved`. With families, the first rounds end a training only after every family had rollouts: those that were
-    not drawn yet may be easier. They are drawn next, which takes at most as many
-    rounds as there are families."""
+    not drawn yet may be easier. They are drawn next, which takes at most as many rounds as there are families."""
     used, families = [each.used for each in done], set(grpo_run.config.families)
     tried = {family for each in done for family, found in each.families.items() if found.rollouts}
     if not any(used) and families - tried and len(done) < len(families):
@@ -134,7 +138,7 @@ def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
     finished = selection.untrained
     _report(grpo_run, selection, title, say)
     if finished.used:
-        if not done:
+        if not finished.steps:
             evaluate(grpo_run, sampler, say)  # only now, so that a hopeless training ends sooner
         sampler.rest()
         version = _train(grpo_run, finished, selection.gated, grpo_run.rounds.folder(finished.round), say)

@@ -10,6 +10,7 @@ from hermes_lab.envs.groups import one_sequence_each
 from hermes_lab.envs.knowledge import TaskKnowledge
 from hermes_lab.envs.signal import Rated, rate_group, rate_missing, signal_of
 from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.harness.check import check_agent
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes
@@ -40,6 +41,7 @@ from hermes_lab.training.plan import Plan, Row, plan_grpo_steps
 from hermes_lab.training.review_plan import most_groups, review_rows
 from hermes_lab.training.rounds import Rounds
 from hermes_lab.types import Episode
+from hermes_lab.verification import check_judge
 
 _RATES = (0.01, 0.05, 0.2, 0.5, 0.8, 0.95)
 
@@ -163,11 +165,17 @@ def evaluation_steps(locked: LockedConfig, grpo: GrpoLock) -> list[int]:
 
 
 def _check_tasks(batch: Batch) -> None:
+    """Raises `ConfigError` for what the run of a batch would refuse of its suite, its agent and its judge."""
     run = batch.config
     suite = load_suite(run.suite, run.sandbox)
     TaskKnowledge(run, suite)
-    with wrap_suite_errors(suite):
-        suite.load(split=run.suite.split, count=1, seed=run.suite.seed, world=batch.first_world)
+    if batch.reviews:  # learning episodes draw their tasks themselves
+        with wrap_suite_errors(suite):
+            suite.load(split=run.suite.split, count=1, seed=run.suite.seed, world=batch.first_world)
+        return
+    tasks = [task for _, _, tasks in batch_tasks(batch, suite) for task in tasks]
+    check_agent(run, suite, tasks)
+    check_judge(run, suite, tasks)
 
 
 def _known(config: GrpoConfig, locked: LockedConfig, first: Sequence[Batch]) -> list[Row]:

@@ -81,8 +81,7 @@ def prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) ->
     Raises `ConfigError` for an input that is invalid, or not that of the training to resume.
     """
     out = Path(config.out)
-    held_out = _held_out(config)
-    start, made_from = check_inputs(config, locked, say)
+    start, made_from, held_out = check_inputs(config, locked, say)
     base = weights.resolve(locked.base_model, say)
     rounds = Rounds.begin(out, made_from, resume=config.resume)
     if config.resume and config.families:
@@ -94,22 +93,23 @@ def prepare(config: GrpoConfig, locked: LockedConfig, say: Say, command: str) ->
 
 def check_inputs(
     config: GrpoConfig, locked: LockedConfig, say: Say, *, planned: bool = False
-) -> tuple[Policy, dict[str, str]]:
-    """The policy that the training starts from, and its inputs by name with their digests. Writes nothing.
+) -> tuple[Policy, dict[str, str], frozenset[str]]:
+    """The policy that the training starts from, its inputs by name with their digests, and the digests of held-out
+    tasks. Writes nothing.
 
     Raises `ConfigError` for an input that is invalid, not that of the training to resume, or that would overwrite one.
     For a plan (`planned`) no weights are downloaded, and only those that are here are compared.
     """
     grpo_lock(config, locked)
     reviews_lock(config, locked)
-    out = Path(config.out)
+    out, held_out = Path(config.out), _held_out(config)
     made_from = {
         "lock": lock_digest(locked),
         "rollouts": "" if config.families else config_digest(training_batch(config, locked, 1, "", out).config),
         "families": _families_digest(config, locked) if config.families else "",
         "heldout": config_digest(heldout_batch(config, locked, "", out).config) if config.heldout else "",
         "objective": "" if config.objective == "solve" else config.objective,
-        "gate": values_digest({"splits": sorted(config.gate.splits), "held_out": sorted(_held_out(config))}),
+        "gate": values_digest({"splits": sorted(config.gate.splits), "held_out": sorted(held_out)}),
         "name": config.name,
         "adapters": str(Path(config.adapters)),
     }
@@ -123,7 +123,7 @@ def check_inputs(
         made_from["base model"] = weights.training_digest(locked.base_model, base)
     made_from["tokenizer"] = weights.tokenizer_digest(weights.resolve_tokenizer(locked.tokenizer, say))
     Rounds.check_inputs(out, made_from, resume=config.resume, unknown=() if base else ("base model",))
-    return start, made_from
+    return start, made_from, held_out
 
 
 def _held_out(config: GrpoConfig) -> frozenset[str]:

@@ -23,7 +23,7 @@ def is_due(grpo_run: GrpoRun, *, ended: bool) -> bool:
     if not (grpo_run.config.heldout and every) or grpo_run.rounds.check(step):
         return False
     before = done[-2].steps if len(done) > 1 else 0
-    return not done or ended or step // every != before // every
+    return not step or ended or step // every != before // every
 
 
 def evaluate(grpo_run: GrpoRun, sampler: Sampler, say: Say, *, ended: bool = False) -> None:

@@ -1,7 +1,7 @@
 """A training on a fixed data set (SFT, DPO): its inputs, output folder and card."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from hermes_lab.training.locked_files import check_locked_files, warn_if_unpinne
 from hermes_lab.training.lora import find_parent, library_versions, lora_model, save_adapter, train
 from hermes_lab.training.processes import from_first
 from hermes_lab.training.tokens import IGNORED, Row
-from hermes_lab.training.training_run import TrainingRun, unfinished
+from hermes_lab.training.training_run import TrainingRun, check_made_from, unfinished
 
 
 class Data(NamedTuple):
@@ -65,6 +65,27 @@ def check_start(config: TrainConfig, locked: LockedConfig, *, planned: bool = Fa
     return parent
 
 
+def check_inputs(config: TrainConfig, locked: LockedConfig, parent: Path | None, data: Data) -> None:
+    """Raises `ConfigError` if a planned training would resume one with other inputs. Writes nothing."""
+    if config.resume:
+        check_made_from(unfinished(config), _made_from(locked, parent, data, weights.present(locked.base_model)))
+
+
+def _made_from(
+    locked: LockedConfig, parent: Path | None, data: Data, base: Path | None, say: Say = weights.silent
+) -> dict[str, str]:
+    """The digests of the inputs; without that of the base model if it is not on this machine."""
+    made_from = {
+        "lock": lock_digest(locked),
+        "data": data.digest,
+        "parent": adapter_digest(parent) if parent else "",
+    }
+    if base:
+        made_from["base model"] = weights.training_digest(locked.base_model, base)
+    made_from["tokenizer"] = weights.tokenizer_digest(weights.resolve_tokenizer(locked.tokenizer, say))
+    return made_from
+
+
 class TrainingJob(NamedTuple):
     """One training. `command` is the command line, for the card."""
 
@@ -78,6 +99,7 @@ class TrainingJob(NamedTuple):
     command: str
 
     @classmethod
+    @contextmanager
     def begin(
         cls,
         method: Method,
@@ -87,40 +109,28 @@ class TrainingJob(NamedTuple):
         data: Data,
         say: Say,
         command: str,
-    ) -> "TrainingJob":
-        """A new training, or with `resume` the unfinished one, which must have the same inputs."""
+    ) -> Iterator["TrainingJob"]:
+        """A new training, or with `resume` the unfinished one, which must have the same inputs.
+
+        Within the block no other process can train this version. Raises `ConfigError` if one does, or has just finished
+        it.
+        """
         warn_if_unpinned(locked, say)
         base = weights.resolve(locked.base_model, say)
-        made_from = {
-            "lock": lock_digest(locked),
-            "data": data.digest,
-            "parent": adapter_digest(parent) if parent else "",
-            "base model": weights.training_digest(locked.base_model, base),
-            "tokenizer": weights.tokenizer_digest(weights.resolve_tokenizer(locked.tokenizer, say)),
-        }
-        training_run = from_first(lambda: TrainingRun.begin(config, made_from))
-        return cls(method, config, locked, base, parent, data, training_run, command)
+        made_from = _made_from(locked, parent, data, base, say)
+        with ExitStack() as held:
+            training_run = from_first(lambda: _held(TrainingRun.begin(config, made_from), held))
+            yield cls(method, config, locked, base, parent, data, training_run, command)
 
     def model(self) -> Any:
         """The model to train."""
         return lora_model(self.locked, self.base, self.parent)
 
     def run(self, trainer: Any, model: Any, say: Say) -> Path:
-        """Trains, saves the adapter and writes its card. Returns the adapter's folder.
-
-        Raises `ConfigError` if another process trains this version, or has just finished it.
-        """
-        with ExitStack() as held:
-            from_first(lambda: self._hold(held))
-            train(trainer, model, self.training_run)
-            from_first(lambda: self._finish(model, say))
+        """Trains, saves the adapter and writes its card. Returns the adapter's folder."""
+        train(trainer, model, self.training_run)
+        from_first(lambda: self._finish(model, say))
         return self.training_run.folder
-
-    def _hold(self, held: ExitStack) -> None:
-        """Locks the version's folder until `held` is closed."""
-        held.enter_context(hold_folder(self.training_run.folder, "train.adapters"))
-        if is_finished(self.training_run.folder):
-            raise ConfigError(f"resume: {self.training_run.folder} was finished by another process")
 
     def _finish(self, model: Any, say: Say) -> None:
         save_adapter(model, self.training_run.folder, self.locked)
@@ -152,3 +162,11 @@ class TrainingJob(NamedTuple):
             command=self.command,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
+
+
+def _held(training_run: TrainingRun, held: ExitStack) -> TrainingRun:
+    """The training, whose folder is locked until `held` is closed."""
+    held.enter_context(hold_folder(training_run.folder, "train.adapters"))
+    if is_finished(training_run.folder):
+        raise ConfigError(f"resume: {training_run.folder} was finished by another process")
+    return training_run

@@ -240,8 +240,9 @@ def unpinned(locked: LockedConfig) -> str:
     if not missing:
         return ""
     return (
-        f"{' and '.join(missing)} are not pinned: the lock was made where they were not downloaded, so others would "
-        "train under the same digest. To pin them, run `hermes-lab train lock LOCK -o NEW` where they are downloaded"
+        f"the lock has no digest of {' and '.join(missing)}: it was made where that was not downloaded, or by an "
+        "earlier version, so others would train under the same lock. To add it, run `hermes-lab train lock LOCK -o "
+        "NEW` where it is downloaded"
     )
 
 

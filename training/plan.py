@@ -21,13 +21,16 @@ _TYPICAL = 3
 
 
 class Place(NamedTuple):
-    """Where a training runs: in words, its free bytes of memory, whether it is a GPU, and whether it is in this
-    machine."""
+    """Where a training runs: in words, its bytes of memory, whether it is a GPU, and whether it is in this machine.
+
+    `shared` says that the memory is what other programs have left.
+    """
 
     name: str
     memory: float
     gpu: bool
     here: bool
+    shared: bool
 
 
 class Plan(NamedTuple):
@@ -92,9 +95,10 @@ class Plan(NamedTuple):
     def _shortage(self, needs: str, needed: float) -> str:
         if needed <= self.place.memory:
             return ""
+        free, end = (" free", "end other programs on it, or ") if self.place.shared else ("", "")
         return (
-            f"{needs} {needed / GB:.1f} GB, and {self.place.name} has {self.place.memory / GB:.1f} GB: "
-            f"{_remedy(self.locked)}"
+            f"{needs} {needed / GB:.1f} GB, and {self.place.name} has {self.place.memory / GB:.1f} GB{free}: "
+            f"{end}{_remedy(self.locked)}"
         )
 
     def _memory(self) -> str:
@@ -104,7 +108,7 @@ class Plan(NamedTuple):
 
     def _time(self) -> str:
         if self.speed is None:
-            return "not measured: there is too little memory"
+            return "not measured: too little memory is free"
         each = f"{self.seconds / self.total_steps:.2f} s a step ({self.speed.source})"
         total = str(timedelta(seconds=round(self.seconds)))
         return f"at most {total} for the steps, without the rollouts; {each}" if self.alone else f"{total}, {each}"
@@ -158,7 +162,9 @@ def _speed(plan: Plan) -> Speed | None:
         return assumed_speed(round(place.memory / GB), locked)
     measured = sizes._replace(layers=min(LAYERS, sizes.layers))
     adapted = locked.model_copy(update={"lora_target": "all-linear"})  # the layers that are adapted may not be these
-    if plan.refusal or _needed(measured, adapted, plan.steps, place).total > place.memory:
+    # GRPO's server may hold the memory now, and gives it back only before the steps.
+    free = free_gpu_memory(PROCESS["cuda"]) if place.gpu else place.memory
+    if plan.refusal or _needed(measured, adapted, plan.steps, place).total > free:
         return None
     return measure_speed(sizes, locked, typical(plan.steps))
 
@@ -190,11 +196,11 @@ def find_place(locked: LockedConfig, *, alone: bool = False) -> Place:
     if torch.cuda.is_available():
         found = torch.cuda.get_device_properties(0)
         free = found.total_memory if alone else free_gpu_memory(PROCESS["cuda"])
-        return Place(found.name, free, gpu=True, here=True)
+        return Place(found.name, free, gpu=True, here=True, shared=free < found.total_memory)
     if locked.hardware is not None:
         size = locked.hardware.gpu_memory
-        return Place(f"a {size} GB GPU (not in this machine)", size * GB, gpu=True, here=False)
-    return Place("this CPU", free_memory(), gpu=False, here=True)
+        return Place(f"a {size} GB GPU (not in this machine)", size * GB, gpu=True, here=False, shared=False)
+    return Place("this CPU", free_memory(), gpu=False, here=True, shared=True)
 
 
 def _remedy(locked: LockedConfig) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.weights import Say
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.job import Data, TrainingJob, check_start
+from hermes_lab.training.job import Data, TrainingJob, check_inputs, check_start
 from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig, PreferenceLock, load_lock
 from hermes_lab.training.lora import arguments, load_tokenizer, progress, require_libraries
 from hermes_lab.training.plan import Plan, data_rows, make_plan
@@ -40,15 +40,17 @@ def train_preference(config: TrainConfig, say: Say, command: str = "") -> Path:
     match, or a library is missing.
     """
     prepared = _prepare(config, say)
-    job = TrainingJob.begin("preference", config, prepared.locked, prepared.parent, prepared.data, say, command)
-    model = job.model()
-    return job.run(_trainer(job, prepared.dpo, prepared.pairs, model, prepared.tokenizer, say), model, say)
+    locked, parent, data = prepared.locked, prepared.parent, prepared.data
+    with TrainingJob.begin("preference", config, locked, parent, data, say, command) as job:
+        model = job.model()
+        return job.run(_trainer(job, prepared.dpo, prepared.pairs, model, prepared.tokenizer, say), model, say)
 
 
 def plan_preference(config: TrainConfig, say: Say) -> Plan:
     """What `train_preference` would need. Makes nothing; raises `ConfigError` as that does."""
     prepared = _prepare(config, say, planned=True)
     locked, data = prepared.locked, prepared.data
+    check_inputs(config, locked, prepared.parent, data)
     steps = list(pair_steps(_in_order(prepared.pairs, locked), locked.batch_size))
     about = data_rows(data.sentence(), data.refused, locked, steps)
     return make_plan("preference", config.lock, locked, steps, about)

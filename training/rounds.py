@@ -214,6 +214,11 @@ class RoundTraining(TrainingRun):
             write_history(self.checkpoints / f"checkpoint-{step}", self._history)
         super().write_manifest(step)
 
+    def _instead(self, newest: Path, older: Sequence[Path]) -> str:
+        """Nothing: the finished rounds go on from the newest checkpoint, and an older one does not fit them."""
+        del newest, older
+        return ""
+
     def last_step(self) -> int:
         """The step of the newest complete checkpoint, or 0."""
         checkpoint = self.last_checkpoint()

@@ -11,7 +11,7 @@ from hermes_lab.training import processes
 from hermes_lab.training.batches import batch_order
 from hermes_lab.training.compress import compress_selection
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.job import Data, TrainingJob, check_start
+from hermes_lab.training.job import Data, TrainingJob, check_inputs, check_start
 from hermes_lab.training.layout import layout_of
 from hermes_lab.training.lock import LockedConfig, load_lock
 from hermes_lab.training.lora import arguments, load_tokenizer, progress, require_libraries
@@ -31,14 +31,15 @@ def train_sft(config: TrainConfig, say: Say, command: str = "") -> Path:
     missing.
     """
     locked, parent, data, tokenizer = _prepare(config, say)
-    job = TrainingJob.begin("sft", config, locked, parent, data, say, command)
-    model = job.model()
-    return job.run(_trainer(job, model, tokenizer, say), model, say)
+    with TrainingJob.begin("sft", config, locked, parent, data, say, command) as job:
+        model = job.model()
+        return job.run(_trainer(job, model, tokenizer, say), model, say)
 
 
 def plan_sft(config: TrainConfig, say: Say) -> Plan:
     """What `train_sft` would need. Makes nothing; raises `ConfigError` as that does."""
-    locked, _, data, _ = _prepare(config, say, planned=True)
+    locked, parent, data, _ = _prepare(config, say, planned=True)
+    check_inputs(config, locked, parent, data)
     rows = _in_order(data.sequences, locked)
     steps = list(sft_steps(rows, locked.batch_size, layout_of(locked)))
     about = data_rows(data.sentence(), data.refused, locked, steps)

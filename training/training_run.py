@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from hermes_lab.records import write_atomic, write_json
 from hermes_lab.training.adapters import is_finished, new_version, versions
 from hermes_lab.training.checkpoint_manifest import SEAL, check_manifest, write_manifest
 from hermes_lab.training.config import TrainConfig
+
+_CHECKPOINTS, _MADE_FROM = "checkpoints", "made_from.json"
 
 
 class TrainingRun:
@@ -23,9 +25,9 @@ class TrainingRun:
     def __init__(self, folder: Path, lock: str = "") -> None:
         self.folder = folder
         self.lock = lock
-        self.checkpoints = folder / "checkpoints"
+        self.checkpoints = folder / _CHECKPOINTS
         self.metrics = folder / "metrics.jsonl"
-        self._made_from = self.checkpoints / "made_from.json"
+        self._made_from = self.checkpoints / _MADE_FROM
 
     @classmethod
     def begin(cls, config: TrainConfig, made_from: Mapping[str, str]) -> "TrainingRun":
@@ -40,24 +42,15 @@ class TrainingRun:
             write_json(training_run._made_from, made_from)
             return training_run
         training_run = cls(unfinished(config), config.lock)
-        training_run._check(made_from)
+        check_made_from(training_run.folder, made_from)
+        if not training_run._made_from.exists():
+            write_json(training_run._made_from, made_from)
         return training_run
-
-    def _check(self, made_from: Mapping[str, str]) -> None:
-        if not any(self.folder.iterdir()):  # killed right after creating the folder
-            write_json(self._made_from, made_from)
-        try:
-            before = json.loads(self._made_from.read_text())
-        except (OSError, ValueError):
-            raise ConfigError(f"resume: {self.folder} never started; start without resume") from None
-        for part, digest in made_from.items():
-            if before.get(part) != digest:
-                raise ConfigError(f"resume: {self.folder} was started with another {part}; start without resume")
 
     def last_checkpoint(self) -> Path | None:
         """The newest complete checkpoint. The manifest is written last, so a checkpoint without one is incomplete.
 
-        Raises `ConfigError` if it does not match its manifest, with the one before it that does, if there is one.
+        Raises `ConfigError` if it does not match its manifest, with the one to continue from instead, if there is one.
         """
         sealed = [path.parent for path in self.checkpoints.glob(f"checkpoint-*/{SEAL}")]
         found = sorted(filter(_is_checkpoint, sealed), key=_step)
@@ -67,10 +60,13 @@ class TrainingRun:
         try:
             check_manifest(newest, self.made_from(), self.lock)
         except ConfigError as error:
-            whole = next(filter(self._is_whole, reversed(older)), None)
-            instead = f", or delete {newest} to continue from {whole.name}, which is whole" if whole else ""
-            raise ConfigError(f"{error}{instead}") from None
+            raise ConfigError(f"{error}{self._instead(newest, older)}") from None
         return newest
+
+    def _instead(self, newest: Path, older: Sequence[Path]) -> str:
+        """Which checkpoint to continue from instead of the newest, or ""."""
+        whole = next(filter(self._is_whole, reversed(older)), None)
+        return f", or delete {newest} to continue from {whole.name}, which is whole" if whole else ""
 
     def _is_whole(self, checkpoint: Path) -> bool:
         try:
@@ -110,6 +106,19 @@ class TrainingRun:
     def clear(self) -> None:
         """Removes the checkpoints."""
         shutil.rmtree(self.checkpoints)
+
+
+def check_made_from(folder: Path, made_from: Mapping[str, str]) -> None:
+    """Raises `ConfigError` if an unfinished version was started with other inputs than `made_from`. Writes nothing."""
+    if not any(folder.iterdir()):  # killed right after creating the folder
+        return
+    try:
+        before = json.loads((folder / _CHECKPOINTS / _MADE_FROM).read_text())
+    except (OSError, ValueError):
+        raise ConfigError(f"resume: {folder} never started; start without resume") from None
+    for part, digest in made_from.items():
+        if before.get(part) != digest:
+            raise ConfigError(f"resume: {folder} was started with another {part}; start without resume")
 
 
 def unfinished(config: TrainConfig) -> Path:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from hermes_lab.models.weights import ENOUGH_KEPT, MERGE_NOTE, Written
+from hermes_lab.models.weights import ENOUGH_KEPT, INDEX, MERGE_NOTE, Written
 
 
 def merge(base: Path, adapter: Path, folder: Path, dtype: Written) -> None:
@@ -34,7 +34,9 @@ def merge(base: Path, adapter: Path, folder: Path, dtype: Written) -> None:
         json.dumps(config | {"dtype": "bfloat16" if dtype == "auto" else dtype}, indent=2) + "\n"
     )
     for path in base.iterdir():
-        if path.is_file() and not (folder / path.name).exists() and path.suffix not in (".safetensors", ".bin"):
+        # An index names the base's weight files.
+        of_weights = path.suffix in (".safetensors", ".bin") or path.name.endswith(INDEX)
+        if path.is_file() and not (folder / path.name).exists() and not of_weights:
             shutil.copyfile(path, folder / path.name)
     (folder / MERGE_NOTE).write_text(json.dumps({"kept": kept, "written": written}) + "\n")
 

@@ -38,8 +38,10 @@ PACKAGED_FILES_DIGEST = "33d4c62b38d67739c0c6b914fa6dc81f0da8b40ab3a5fecc294112d
 """The digest of its config.json, tokenizer and chat template, as transformers 5.17.0 writes them."""
 _CONVERTERS = ("gguf", "torch", "transformers", "trl")
 _WEIGHTS = (".safetensors", ".bin")
-_INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-"""Files that say in which of several weight files each tensor is. Transformers loads the files that they name."""
+_LOADED = ("model.safetensors", "pytorch_model.bin")
+"""What transformers loads: the first of these that a folder has, whole or as the files that its index names."""
+INDEX = ".index.json"
+"""The end of the name of an index, which says in which of several weight files each tensor is."""
 _TOKENIZER = (
     *("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "vocab.txt", "merges.txt", "chat_template.json", "chat_template.jinja"),
@@ -82,11 +84,11 @@ def resolve_tokenizer(name: str, say: Say = silent) -> Path:
 
 
 def present(name: str) -> Path | None:
-    """The folder of a model, as `resolve`, or None for a hub id whose weights are not on this machine."""
+    """The folder of a model, as `resolve`, or None for a hub id whose weights are not all on this machine."""
     if name == PACKAGED or Path(name).expanduser().is_dir() or name.count("/") != 1:
         return resolve(name)
     folder = on_this_machine(name)
-    return resolve(str(folder)) if folder and has_weights(folder) else None
+    return resolve(str(folder)) if folder and has_weights(folder) and not _missing(folder) else None
 
 
 def _named(name: str, say: Say, patterns: Sequence[str] = _PATTERNS) -> Path:
@@ -101,7 +103,7 @@ def _named(name: str, say: Say, patterns: Sequence[str] = _PATTERNS) -> Path:
 
 
 def digest(folder: Path) -> str:
-    """sha256 over the names and contents of a folder's weight files and of their index, sorted by name.
+    """sha256 over the names and contents of a folder's weight files and of the index that is used, sorted by name.
 
     Cached by the files' names, sizes and times, so that only the first call reads them. Raises `ConfigError` if a file
     that the index names is missing or outside the folder.
@@ -197,17 +199,30 @@ def has_weights(folder: Path) -> bool:
 
 def _weight_files(folder: Path) -> tuple[list[Path], str]:
     """A folder's weight files with their index, and their cache key: names, sizes and times."""
-    files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS or path.name in _INDEXES)
-    for path in files:
-        if path.name in _INDEXES:
-            _check_index(path)
+    index = _index(folder)
+    if missing := _missing(folder):
+        raise ConfigError(f"{index}: weight_map names {missing[0]}, which is missing; download the model again")
+    files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS or path == index)
     if not files:
         raise ConfigError(f"{folder} contains no weights ({' or '.join(_WEIGHTS)})")
     stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return files, hashlib.sha256(repr(stats).encode()).hexdigest()
 
 
-def _check_index(index: Path) -> None:
+def _index(folder: Path) -> Path | None:
+    """The index that transformers reads. Others are left over, of weights that were converted or not downloaded."""
+    for whole in _LOADED:
+        if (folder / whole).is_file():
+            return None
+        if (index := folder / f"{whole}{INDEX}").is_file():
+            return index
+    return None
+
+
+def _missing(folder: Path) -> list[str]:
+    """The weight files that the index names and the folder lacks. Raises `ConfigError` if it names anything else."""
+    if (index := _index(folder)) is None:
+        return []
     try:
         named = set(json.loads(index.read_bytes())["weight_map"].values())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -215,8 +230,7 @@ def _check_index(index: Path) -> None:
     for name in sorted(named, key=str):
         if not isinstance(name, str) or Path(name).name != name or Path(name).suffix not in _WEIGHTS:
             raise ConfigError(f"{index}: weight_map names {name!r}, which is not a weight file in its folder")
-        if not (index.parent / name).is_file():
-            raise ConfigError(f"{index}: weight_map names {name}, which is missing; download the model again")
+    return sorted(name for name in named if not (folder / name).is_file())
 
 
 def sha256_files(files: list[Path]) -> str:

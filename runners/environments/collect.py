@@ -69,6 +69,7 @@ class BatchSampler:
 
     def collect(self, batch: Batch) -> None:
         """Runs the rollouts that are missing in the batch's folder."""
+        plan = None if batch.reviews else _plan(batch)  # refused before a server is started for it
         self._find_server(batch.config.model)
         if self._asleep:
             for url in self._servers():
@@ -77,15 +78,14 @@ class BatchSampler:
             for version in self._retired:
                 self._unload(version)
             self._retired = []
-        if batch.reviews:
+        if plan:
+            self._run(plan, batch.folder)
+        elif batch.reviews:
             learn(batch.config, LearningPlan(batch.reviews, batch.draw, batch.samples), batch.folder, self._say)
-            return
-        suite = load_suite(batch.config.suite, batch.config.sandbox)
-        library = load_initial_library(batch.config.skills.library)
-        lanes = batch_lanes(batch, suite, library)
+
+    def _run(self, plan: RunPlan, folder: Path) -> None:
         for _ in range(_TRIES):
-            plan = RunPlan("run", batch.config, batch.folder, suite, lanes, library.snapshot)
-            begun = (batch.folder / "run.json").exists()
+            begun = (folder / "run.json").exists()
             result = execute(plan, resume=begun, listener=self._listener)
             for warning in result.summary["warnings"]:
                 self._say(f"warning: {warning}")
@@ -110,12 +110,19 @@ class BatchSampler:
             self._await_the_end()
         if self._sharing.turns == "sleep":
             for url in self._servers():
-                anyio.run(sleep, url)
-                self._sleeping = (*self._sleeping, url)
+                self._put_to_sleep(url)
             self._asleep = True
         elif self._sharing.turns == "stop":
             self.close()
             self._found = False
+
+    def _put_to_sleep(self, url: str) -> None:
+        before, self._sleeping = self._sleeping, (*self._sleeping, url)  # first, since an interrupt may come after it
+        try:
+            anyio.run(sleep, url)
+        except ConfigError:  # it cannot sleep
+            self._sleeping = before
+            raise
 
     def _unload(self, version: Path) -> None:
         for url in self._urls if self._found else ():
@@ -211,6 +218,14 @@ def open_sampler(
         raise
     finally:
         sampler.close()
+
+
+def _plan(batch: Batch) -> RunPlan:
+    """The run of a batch. Raises `ConfigError` as that does."""
+    suite = load_suite(batch.config.suite, batch.config.sandbox)
+    library = load_initial_library(batch.config.skills.library)
+    lanes = batch_lanes(batch, suite, library)
+    return RunPlan("run", batch.config, batch.folder, suite, lanes, library.snapshot)
 
 
 def batch_lanes(batch: Batch, suite: Suite, library: Library) -> list[Lane]:

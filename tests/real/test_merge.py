@@ -81,6 +81,19 @@ def test_a_small_change_is_kept_and_its_loss_is_told(tmp_path: Path, base: Path,
     assert error < 0.2 * change
 
 
+def test_weights_of_a_base_in_several_files_are_merged_into_one(tmp_path: Path, base: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    sharded = tmp_path / "sharded"
+    AutoModelForCausalLM.from_pretrained(base).save_pretrained(sharded, max_shard_size="100KB")
+    index = "model.safetensors.index.json"
+    assert (sharded / index).exists()
+    tuned, out = adapter(tmp_path / "adapter", sharded, 0.05), tmp_path / "out"
+    weights.merge_into(out, sharded, tuned)
+    assert not (out / index).exists()
+    assert len(weights.digest(out)) == 64
+
+
 def test_float32_is_written_where_it_is_asked_for(tmp_path: Path, base: Path) -> None:
     import torch
     from safetensors import safe_open

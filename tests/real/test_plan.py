@@ -1,5 +1,6 @@
 """`train sft --plan` and `train preference --plan` on a tiny model: what they say, and that they make nothing."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from fakes.training import TRAINING, hardware, smoke_lock
 from gpu_check import tokens_of_step
 
 from hermes_lab.training import machine
-from hermes_lab.training.lock import load_lock
+from hermes_lab.training.lock import load_lock, lock_digest
 from hermes_lab.training.plan import plan_grpo_steps
 from hermes_lab.types import Message, Verdict
 
@@ -50,7 +51,20 @@ def test_a_plan_says_what_a_training_needs_and_makes_nothing(
     done = lab("train", "sft", *sources(tmp_path, lock), "--plan")
     assert done.returncode == 2
     assert "  start     refused: it needs " in done.stdout
-    assert "GB, and this CPU has 0.1 GB: make a lock with a smaller" in done.stdout
+    assert "GB, and this CPU has 0.1 GB free: end other programs on it, or make a lock with a smaller" in done.stdout
+
+
+def test_a_plan_refuses_to_resume_a_training_with_other_inputs(base: str, tmp_path: Path) -> None:
+    lock = smoke_lock(tmp_path, "sft", base_model=base, tokenizer=base, total_steps=5, batch_size=2)
+    write_run(tmp_path / "run", episode("task"))
+    begun = tmp_path / "adapters" / "made-v1" / "checkpoints" / "made_from.json"
+    begun.parent.mkdir(parents=True)
+    begun.write_text(json.dumps({"lock": lock_digest(load_lock(Path(lock))), "data": "other"}))
+    before = sorted(tmp_path.rglob("*"))
+    done = lab("train", "sft", *sources(tmp_path, lock), "--plan", "--resume")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "made-v1 was started with another data; start without resume" in done.stderr
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_plan_for_a_gpu_that_is_not_here_assumes_its_speed(base: str, tmp_path: Path) -> None:

@@ -130,6 +130,14 @@ def test_of_several_servers_one_is_enough_to_begin_with(tmp_path: Path) -> None:
     assert not (tmp_path / "server.log").exists()
 
 
+def test_a_batch_that_cannot_run_is_refused_before_its_server_is_looked_for(tmp_path: Path) -> None:
+    judge = {"judge.model.provider": "openai", "judge.model.name": "j", "judge.model.base_url": "http://127.0.0.1:1/v1"}
+    with reserved_port() as port:
+        sampler = BatchSampler(locked(f"http://localhost:{port}/elsewhere"), tmp_path / "server.log", print, Listener())
+        with pytest.raises(ConfigError, match=r"^judge: no task of ledger has a rubric"):
+            sampler.collect(batch(tmp_path / "run", run_config(**judge)))
+
+
 def test_a_server_elsewhere_is_never_started_from_here(tmp_path: Path) -> None:
     with reserved_port() as port:
         url = f"http://localhost:{port}/elsewhere"

@@ -100,7 +100,7 @@ def test_the_plan_says_what_runs_without_asking_the_server(tmp_path: Path) -> No
     ("free", "code", "start"),
     [
         (2_000_000, 0, "possible, but memory may run out: in the worst case (full-length rollouts, no shared prefix)"),
-        (500_000, 2, "refused: weights, adapter and libraries alone need 0.9 GB, and this CPU has 0.5 GB: make a lock"),
+        (500_000, 2, "refused: weights, adapter and libraries alone need 0.9 GB, and this CPU has 0.5 GB free: end "),
     ],
 )
 def test_the_plan_compares_memory_before_it_measures(
@@ -116,7 +116,22 @@ def test_the_plan_compares_memory_before_it_measures(
         done = lab(*train, "--plan", "-c", f"lock={lock}")
     assert done.returncode == code
     assert f"  start     {start}" in done.stdout
-    assert "  time      not measured: there is too little memory" in done.stdout
+    assert "  time      not measured: too little memory is free" in done.stdout
+
+
+def test_the_plan_does_not_measure_on_a_gpu_that_a_server_fills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of its memory counts for the steps, before which the server gives it back."""
+    gpu = plan.Place("a GPU", 24e9, gpu=True, here=True, shared=False)
+    monkeypatch.setattr(plan, "find_place", lambda *_, **__: gpu)
+    monkeypatch.setattr(plan, "free_gpu_memory", lambda _: 0.5e9)
+    monkeypatch.setattr(plan, "measure_speed", lambda *_: pytest.fail("measured"))
+    with served(tmp_path, hopeless=True) as (_, train):
+        done = lab(*train, "--plan")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "not measured: too little memory is free" in done.stdout
+    assert "start     possible" in done.stdout
 
 
 def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:
@@ -145,6 +160,20 @@ def test_the_plan_of_a_curriculum_names_its_families(tmp_path: Path) -> None:
         (
             "rollouts=[suite.name=ledger, suite.split=validation, 'learning.arms=[off]']",
             "suite.split 'validation' is not in gate.splits",
+        ),
+        (
+            "rollouts=[suite.name=ledger, 'learning.arms=[off]', judge.model.provider=openai, judge.model.name=j, "
+            "'judge.model.base_url=http://127.0.0.1:1/v1']",
+            "judge: no task of ledger has a rubric",
+        ),
+        (
+            "heldout=[suite.name=ledger, suite.split=heldout, 'learning.arms=[off]', judge.model.provider=openai, "
+            "judge.model.name=j, 'judge.model.base_url=http://127.0.0.1:1/v1']",
+            "judge: no task of ledger has a rubric",
+        ),
+        (
+            "rollouts=[suite.name=ledger, 'learning.arms=[off]', agent.program=claude, agent.at=/none]",
+            "agent.at: /none does not exist",
         ),
         ("gate.compress=true", "gate.compress: not supported by GRPO"),
         ("parent=none", "no such adapter"),

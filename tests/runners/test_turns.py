@@ -15,6 +15,7 @@ from test_collect import batch, locked, run_config
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import server as server_module
+from hermes_lab.models.sleeping import sleep
 from hermes_lab.runners.engine.execute import Listener
 from hermes_lab.runners.environments import collect
 from hermes_lab.runners.environments.collect import BatchSampler, open_sampler
@@ -103,6 +104,35 @@ def test_a_server_of_someone_else_is_awake_after_the_training(tmp_path: Path, en
             steps()
         assert not server.asleep
     assert seen == [None]
+
+
+def test_a_server_is_woken_if_the_training_is_interrupted_while_it_falls_asleep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(url: str) -> None:
+        await sleep(url)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(collect, "sleep", interrupted)
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"], sleep_mode=True)) as server:
+        sharing = Sharing(turns="sleep")
+        with (
+            suppress(KeyboardInterrupt),
+            open_sampler(locked(server.base_url), tmp_path / "server.log", print, Listener(), sharing) as sampler,
+        ):
+            sampler.rest()
+        assert server.turns == ["sleep 1 wait", "wake"]
+
+
+def test_a_server_that_cannot_sleep_is_not_called_asleep(tmp_path: Path) -> None:
+    said: list[str] = []
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"])) as server:
+        sharing = Sharing(turns="sleep")
+        sampler = BatchSampler(locked(server.base_url), tmp_path / "server.log", said.append, Listener(), sharing)
+        with pytest.raises(ConfigError, match="the server cannot sleep"):
+            sampler.rest()
+        sampler.close()
+    assert said == []
 
 
 def test_a_server_that_does_not_wake_is_named(tmp_path: Path) -> None:

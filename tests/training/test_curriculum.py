@@ -22,6 +22,7 @@ from hermes_lab.training.checkpoint_manifest import SEAL
 from hermes_lab.training.curriculum import FILE, FamilyRound, describe_rates, draw_groups, family_round, inside, rate
 from hermes_lab.training.grpo_config import Batch, GrpoConfig, load_grpo_config
 from hermes_lab.training.lock import CurriculumLock
+from hermes_lab.training.rounds import Rounds
 from hermes_lab.types import Reward
 
 LOCK = CurriculumLock(min_success=0.2, max_success=0.8, memory_rounds=3)
@@ -190,6 +191,18 @@ def test_a_family_that_teaches_something_is_found_after_others_that_do_not(narro
     found = narrow.model_copy(update={"families": families, "out": f"{narrow.out}-2"})
     train(found, ByFamily(), silent)
     assert [set(each) for each in drawn(found)][2:5] == [{last}] * 3
+
+
+def test_the_policy_is_evaluated_before_its_first_steps_after_rounds_without_signal(narrow: GrpoConfig) -> None:
+    heldout = ("suite.name=ledger", "suite.split=heldout", "suite.options.ruled=3", "learning.arms=[off]")
+    families = narrow.families | {next(iter(drawn_last(narrow))): ("suite.options.ruled=3",)}
+    found = narrow.model_copy(update={"families": families, "heldout": heldout, "out": f"{narrow.out}-2"})
+    rollouts, said = ByFamily(), list[str]()
+    train(found, rollouts, said.append)
+    assert [batch.config.suite.split for batch in rollouts.batches[:4]] == ["train", "train", "train", "heldout"]
+    assert [each.steps for each in done(found)][:3] == [0, 0, 1]
+    assert [check.step for check in Rounds(Path(found.out)).checks()] == [0, 2, 3]
+    assert "before, " in said[-1]
 
 
 def drawn_last(config: GrpoConfig) -> dict[str, int]:

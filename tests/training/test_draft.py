@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from hermes_lab.durable import hold_folder
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.checkpoint_manifest import SEAL
 from hermes_lab.training.config import TrainConfig
-from hermes_lab.training.job import TrainingJob
+from hermes_lab.training.rounds import RoundTraining
 from hermes_lab.training.training_run import TrainingRun
 
 MADE_FROM = {"lock": "l", "data": "d"}
@@ -83,6 +82,9 @@ def test_a_damaged_checkpoint_names_the_one_before_it(tmp_path: Path) -> None:
     told = f"was changed .*, or delete {checkpoint} to continue from checkpoint-5, which is whole$"
     with pytest.raises(ConfigError, match=told):
         training_run.last_checkpoint()
+    of_a_round = RoundTraining(training_run.folder, "lock.yaml", training_run.checkpoints, {})
+    with pytest.raises(ConfigError, match=r"was changed .*Start without resume$"):  # its round needs the newest
+        of_a_round.last_checkpoint()
 
 
 def test_the_files_of_a_checkpoint_are_on_disk_before_its_manifest(
@@ -106,16 +108,6 @@ def test_the_files_of_a_checkpoint_are_on_disk_before_its_manifest(
     training_run.write_manifest(5)
     assert (checkpoint / SEAL).exists()
     assert {path.stat().st_ino for path in (*made, checkpoint, checkpoint / "ref")} <= synced
-
-
-def test_a_version_in_training_cannot_be_resumed_by_another_process(tmp_path: Path) -> None:
-    training_run = TrainingRun.begin(config(tmp_path), MADE_FROM)
-    job = TrainingJob(*[None] * 6, training_run, "")  # type: ignore[arg-type]
-    with hold_folder(training_run.folder, "train.adapters"), pytest.raises(ConfigError, match="another process is run"):
-        job.run(None, None, print)
-    (training_run.folder / "card.json").write_text("{}")
-    with pytest.raises(ConfigError, match="sft-v1 was finished by another process"):
-        job.run(None, None, print)
 
 
 def test_metrics_of_steps_that_are_made_again_are_dropped(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """What a lock holds of the runs, weights, tokenizer and parent that a training is made from."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import check_card, read_card
+from hermes_lab.training import job
 from hermes_lab.training.adapters import new_version, write_card
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.grpo_config import GrpoConfig, heldout_batch, training_batch
-from hermes_lab.training.job import Data, TrainingJob
+from hermes_lab.training.job import Data, TrainingJob, check_inputs
 from hermes_lab.training.lock import LockedConfig, load_lock
 from hermes_lab.training.lora import find_parent
 
@@ -114,12 +117,47 @@ def test_a_resume_with_another_chat_template_is_refused(tmp_path: Path, base: Pa
     (tmp_path / "run" / "episodes").mkdir(parents=True)
     config = TrainConfig(lock=lock, data=(str(tmp_path / "run"),), adapters=str(tmp_path / "adapters"))
     data = Data("d", 0, (), {})
-    TrainingJob.begin("sft", config, load_lock(Path(lock)), None, data, weights.silent, "")
+    begin(config, data)
     again = config.model_copy(update={"resume": True})
-    TrainingJob.begin("sft", again, load_lock(Path(lock)), None, data, weights.silent, "")
+    begin(again, data)
+    check_inputs(again, load_lock(Path(lock)), None, data)
     (base / "chat_template.jinja").write_text("other")
     with pytest.raises(ConfigError, match="was started with another tokenizer"):
-        TrainingJob.begin("sft", again, load_lock(Path(lock)), None, data, weights.silent, "")
+        begin(again, data)
+    with pytest.raises(ConfigError, match="was started with another tokenizer"):  # a plan says so too
+        check_inputs(again, load_lock(Path(lock)), None, data)
+    check_inputs(config, load_lock(Path(lock)), None, data)  # a new training
+
+
+def begin(config: TrainConfig, data: Data) -> None:
+    """Begins a training, and ends it before its first step."""
+    with TrainingJob.begin("sft", config, load_lock(Path(config.lock)), None, data, weights.silent, ""):
+        pass
+
+
+def test_a_version_in_training_cannot_be_resumed_by_another_process(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = make_lock(tmp_path, base_model=str(base), tokenizer=str(base))
+    (tmp_path / "run" / "episodes").mkdir(parents=True)
+    config = TrainConfig(lock=lock, data=(str(tmp_path / "run"),), adapters=str(tmp_path / "adapters"))
+    data, again = Data("d", 0, (), {}), config.model_copy(update={"resume": True})
+    with TrainingJob.begin("sft", config, load_lock(Path(lock)), None, data, weights.silent, "") as training:
+        with pytest.raises(ConfigError, match="sft-v1: another process is running it"):
+            begin(again, data)
+        begin(config, data)  # another version is not in the way
+    (tmp_path / "adapters" / "sft-v2" / "card.json").write_text("{}")
+    begin(again, data)
+
+    @contextmanager
+    def held_late(folder: Path, _: str) -> Iterator[None]:
+        (folder / "card.json").write_text("{}")
+        yield
+
+    monkeypatch.setattr(job, "hold_folder", held_late)
+    with pytest.raises(ConfigError, match="sft-v1 was finished by another process"):
+        begin(again, data)
+    assert training.training_run.folder.name == "sft-v1"
 
 
 def test_a_resume_under_another_lock_is_refused(tmp_path: Path, base: Path) -> None:
@@ -133,12 +171,10 @@ def test_a_resume_under_another_lock_is_refused(tmp_path: Path, base: Path) -> N
         for folder, rate in ((first, 0.1), (other, 0.2))
     ]
     data = Data("d", 0, (), {})
-    TrainingJob.begin(
-        "sft", TrainConfig(lock=locks[0], **given), load_lock(Path(locks[0])), None, data, weights.silent, ""
-    )
+    begin(TrainConfig(lock=locks[0], **given), data)
     again = TrainConfig(lock=locks[1], resume=True, **given)
     with pytest.raises(ConfigError, match="was started with another lock"):
-        TrainingJob.begin("sft", again, load_lock(Path(locks[1])), None, data, weights.silent, "")
+        begin(again, data)
 
 
 def test_a_parent_of_another_base_is_refused(tmp_path: Path, base: Path) -> None:

@@ -144,16 +144,18 @@ def test_a_lock_that_pins_no_files_is_told_when_it_is_made_and_when_it_trains(
     base.rename(tmp_path / "not-yet")
     source = tmp_path / "source.yaml"
     source.write_text(re.sub(r"(model_digest|tokenizer_digest|digest): .*\n", "", Path(pinned).read_text()))
-    warning = f"warning: the weights of {base} and the tokenizer of {base} are not pinned: "
+    warning = f"warning: the lock has no digest of the weights of {base} and the tokenizer of {base}: it was made "
     app(["train", "lock", str(source), "-o", str(tmp_path / "unpinned.yaml")], standalone_mode=False)
     told = capfd.readouterr().err
     assert warning in told
-    assert "run `hermes-lab train lock LOCK -o NEW` where they are downloaded" in told.replace("\n", " ")
+    assert "run `hermes-lab train lock LOCK -o NEW` where it is downloaded" in told.replace("\n", " ")
     (tmp_path / "not-yet").rename(base)
     (tmp_path / "run" / "episodes").mkdir(parents=True)
     config = TrainConfig(lock="", data=(str(tmp_path / "run"),), adapters=str(tmp_path / "adapters"))
     said: list[str] = []
-    TrainingJob.begin("sft", config, load_lock(tmp_path / "unpinned.yaml"), None, Data("d", 0, (), {}), said.append, "")
+    locked, data = load_lock(tmp_path / "unpinned.yaml"), Data("d", 0, (), {})
+    with TrainingJob.begin("sft", config, locked, None, data, said.append, ""):
+        pass
     assert said[0].startswith(warning)
     # As the warning says: a new lock, made where the files are.
     app(["train", "lock", str(tmp_path / "unpinned.yaml"), "-o", str(tmp_path / "new.yaml")], standalone_mode=False)
@@ -165,7 +167,7 @@ def test_half_a_lock_names_the_half_that_is_not_pinned() -> None:
     locked = load_lock(Path("configs/locks/sft-cpu.yaml"))
     assert unpinned(locked) == ""
     other = locked.model_copy(update={"base_model": "a/b", "tokenizer": "c/d", "tokenizer_digest": "f" * 64})
-    assert unpinned(other).startswith("the weights of a/b are not pinned")
+    assert unpinned(other).startswith("the lock has no digest of the weights of a/b: ")
 
 
 def test_a_digest_pasted_from_another_lock_is_refused(tmp_path: Path, base: Path) -> None:

@@ -61,12 +61,24 @@ def test_lora_weights_are_those_that_the_target_names() -> None:
         ("q_proj", "'q_proj' matches no linear layer: it must match a full name"),  # PEFT's fullmatch finds nothing
         (r"model\.layers\.30\..*", "matches no linear layer"),
         (".*", "matches model, which is no linear layer"),
+        (r".*\.mlp\..*", r"matches model\.layers\.0\.mlp\.act_fn, which is no linear layer"),
+        (r"model\.layers\.(8|9)\..*", r"matches model\.layers\.8\.self_attn, which"),
+        (r".*\.layers\.1\d\.mlp.*", r"matches model\.layers\.10\.mlp, which"),
+        (r".*(post_attention_layernorm|q_proj)", r"matches model\.layers\.0\.post_attention_layernorm, which"),
+        (r"model\.(rotary_emb|layers\.0\.mlp\.up_proj)", r"matches model\.rotary_emb, which"),
     ],
 )
 def test_no_lock_is_made_of_a_target_that_peft_would_refuse(tmp_path: Path, target: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=f"lock.lora_target: .*{problem}"):
         smoke_lock(tmp_path, "sft", lora_target=target)
     assert not (tmp_path / "lock.yaml").exists()
+
+
+def test_norms_of_queries_and_keys_are_refused_where_a_model_has_them() -> None:
+    target = r".*\.self_attn\..*"
+    assert len(known()["packaged"].matched(target)) == 4 * 30
+    with pytest.raises(ConfigError, match=r"matches model\.layers\.0\.self_attn\.q_norm, which is no linear layer"):
+        known()["Qwen/Qwen3-0.6B"].matched(target)
 
 
 @pytest.mark.parametrize("method", ["sft", "preference", "grpo"])

@@ -117,7 +117,8 @@ async def run_script(
     }
     if not any(_PLUGIN.search(text) for text in _scripts(contents)):
         environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # as in an environment with pytest alone
-    # The script is a format string: {{ and }} are braces of bash.
+    # The script is a format string: {{ and }} are braces of bash. It waits with `read -t`, since `sleep` is a program,
+    # which the agent may have replaced.
     command = (
         (_INSIDE / "verify.sh")
         .read_text()

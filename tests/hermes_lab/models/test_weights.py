@@ -197,6 +197,42 @@ def test_an_index_that_names_other_files_is_refused(sharded: Path, weight_map: o
             read(sharded)
 
 
+@pytest.mark.parametrize(
+    ("weight_file", "leftover"),
+    [
+        ("model.safetensors", "pytorch_model.bin.index.json"),
+        ("model.safetensors", "model.safetensors.index.json"),
+        ("pytorch_model.bin", "pytorch_model.bin.index.json"),
+    ],
+)
+def test_an_index_that_nothing_reads_is_left_out(tmp_path: Path, weight_file: str, leftover: str) -> None:
+    """A hub repository may have its weights in two formats, of which only one is downloaded."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / weight_file).write_bytes(b"weights")
+    before = weights.digest(folder), weights.training_digest("name", folder), weights.model_digest(folder)
+    (folder / leftover).write_text(json.dumps({"weight_map": {"a": "pytorch_model-00001-of-00002.bin"}}))
+    assert (weights.digest(folder), weights.training_digest("name", folder), weights.model_digest(folder)) == before
+
+
+def test_the_index_of_another_format_is_left_out_beside_shards(sharded: Path) -> None:
+    before = weights.digest(sharded)
+    other = sharded / "pytorch_model.bin.index.json"
+    other.write_text(json.dumps({"weight_map": {"a": "pytorch_model-00001-of-00002.bin"}}))
+    assert weights.digest(sharded) == before
+    (sharded / "model.safetensors.index.json").unlink()  # now transformers would read the other
+    with pytest.raises(ConfigError, match=r"bin.index.json: .*pytorch_model-00001-of-00002.bin, which is missing"):
+        weights.digest(sharded)
+
+
+def test_weights_of_which_a_part_is_missing_are_not_present(sharded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "on_this_machine", lambda name: sharded if name == "owner/name" else None)
+    assert weights.present("owner/name") == sharded.resolve()
+    (sharded / "model-00002-of-00002.safetensors").unlink()
+    assert weights.present("owner/name") is None
+
+
 def test_a_missing_shard_is_named(sharded: Path) -> None:
     weights.digest(sharded)
     (sharded / "model-00002-of-00002.safetensors").unlink()
