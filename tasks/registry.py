@@ -5,7 +5,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -243,7 +242,7 @@ def is_own(name: str) -> bool:
 
 
 def _own(name: str) -> Callable[..., Suite]:
-    """The class or function `module:attribute`."""
+    """The class `module:attribute`. Functions are refused, and so are classes without the methods of a suite."""
     module, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), attribute)):
         raise ConfigError(f"{name!r} is not of the form module:Class, such as mine.parcels:Parcels", "suite.name")
@@ -257,28 +256,15 @@ def _own(name: str) -> Callable[..., Suite]:
             "run the command in the folder that contains it",
             "suite.name",
         ) from None
-    factory = getattr(found, attribute, None)
-    if not callable(factory):
-        known = [each for each, value in vars(found).items() if callable(value) and not each.startswith("_")]
-        what = "is not a class or function" if hasattr(found, attribute) else "does not exist"
+    own = getattr(found, attribute, None)
+    if not isinstance(own, type):
+        known = [each for each, value in vars(found).items() if isinstance(value, type)]
+        what = "is not a class" if hasattr(found, attribute) else "does not exist"
         raise ConfigError(f"{name}: {attribute} {what} in {module}{did_you_mean(attribute, known)}", "suite.name")
-    if why := _not_a_suite(factory, module):
-        raise ConfigError(f"{name}: {why}", "suite.name")
-    return cast(Callable[..., Suite], factory)
-
-
-def _not_a_suite(factory: Callable[..., Any], module: str) -> str:
-    """Why what `module:attribute` names cannot make a suite, or "". It is asked before anything is called: the name may
-    come from the record of somebody else's run, and could be any function of any module."""
-    if isinstance(factory, type):
-        lacks = [member for member in _MEMBERS if not hasattr(factory, member)]  # `__init__` may set name and splits
-        return (
-            f"not a suite, since {factory.__name__} lacks {', '.join(lacks)}" if {*lacks} & {"load", "verify"} else ""
-        )
-    if module.partition(".")[0] in sys.stdlib_module_names:
-        return f"{module} is a module of Python; give a class with the members {', '.join(_MEMBERS)}"
-    origin = getattr(factory, "__module__", None)
-    return "" if origin == module else f"it is defined in {origin}; name that module, or give a class"
+    # Before it is called: the name may come from somebody else's record, and could be any class of any module.
+    if lacks := [member for member in ("load", "verify") if not hasattr(own, member)]:
+        raise ConfigError(f"{name}: not a suite: {attribute} lacks {', '.join(lacks)}", "suite.name")
+    return own
 
 
 def _family(name: str, world: dict[str, Any]) -> WorldSuite:
