@@ -89,7 +89,7 @@ def test_programs_of_make_programs_are_found_beside_the_lab(
         find_executable(find_program("fake"), "")
 
 
-@pytest.mark.parametrize("none", [None, "null", ""])
+@pytest.mark.parametrize("none", [None, ""])
 def test_no_program_is_the_labs_own_loop(none: str | None) -> None:
     assert AgentConfig(program=none).program == ""  # type: ignore[arg-type]
 
