@@ -51,10 +51,12 @@ class Plugin:
         except Exception as error:
             raise self._broken(error) from error
 
-    def error(self, what: str, mend: str = "") -> ConfigError:
-        """The error that says `what` is wrong with it. `mend` says what to do, besides removing the package."""
-        mend = mend or (f"update or uninstall the package {self.package}" if self.package else "update or uninstall it")
-        return ConfigError(f"{self.name} ({self.entry.value}) {what}; {mend}", self.field)
+    def error(self, what: str, remedy: str = "") -> ConfigError:
+        """The error that says `what` is wrong with it. `remedy` says what to do, besides removing the package."""
+        remedy = remedy or (
+            f"update or uninstall the package {self.package}" if self.package else "update or uninstall it"
+        )
+        return ConfigError(f"{self.name} ({self.entry.value}) {what}; {remedy}", self.field)
 
     def _broken(self, error: Exception) -> ConfigError:
         text = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")

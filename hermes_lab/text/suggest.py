@@ -11,5 +11,5 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, most: 
     """What to append to an error about an unknown `name`: `; did you mean NEAR?` with up to `most` names that are
     similar, or `; OTHERWISE`. "" if there is neither."""
     near = difflib.get_close_matches(name, list(known), most, like)
-    mend = f"did you mean {' or '.join(near)}?" if near else otherwise
-    return f"; {mend}" if mend else ""
+    remedy = f"did you mean {' or '.join(near)}?" if near else otherwise
+    return f"; {remedy}" if remedy else ""

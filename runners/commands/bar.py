@@ -14,7 +14,7 @@ _BEAT = 15
 @contextmanager
 def progress_bar(what: str, total: int | None = None, *, shown: bool) -> Iterator[Callable[..., None]]:
     """Yields a function to call after each of the `total` items, with the total as its argument if it was not known
-    before. If stderr is no terminal, a line every 15 seconds stands in for the bar."""
+    before. If stderr is no terminal, a line every 15 seconds replaces the bar."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
