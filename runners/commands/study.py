@@ -116,7 +116,7 @@ def _show_plans(study: Study, plans: dict[str, ExperimentPlan], *, json: bool) -
     """Prints what would be run, and the pooled power of each group of parts under one variant."""
     together = {}
     for group in study.groups:
-        runs = next(iter(study.of(group).values()))
+        runs = max(study.of(group).values(), key=len, default=[])
         if powers := pooled_power([plans[str(folder)] for _, folder in runs]):
             together[group] = powers
     if json:

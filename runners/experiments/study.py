@@ -28,6 +28,8 @@ class StudyConfig(Section):
     """What varies between reports, such as the suite: names and their sources. Each part has its own report."""
     variants: dict[str, tuple[Source, ...]]
     """What varies within a report, such as the weights: names and their sources."""
+    only: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Variants that run some parts only: names and their parts."""
     compare: tuple[str, str] | None = None
     """Two variants, `[before, after]`, to compare in each part."""
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -51,10 +53,16 @@ class StudyConfig(Section):
         for name in self.compare or ():
             if name not in self.variants:
                 raise ValueError(f"compare: no variant {name!r}; choose from {', '.join(self.variants)}")
-        for group, parts in self.groups.items():
-            for part in parts:
-                if part not in self.parts:
-                    raise ValueError(f"groups.{group}: no part {part!r}; choose from {', '.join(self.parts)}")
+        for name in self.only:
+            if name not in self.variants:
+                raise ValueError(f"only: no variant {name!r}; choose from {', '.join(self.variants)}")
+            if not self.only[name]:
+                raise ValueError(f"only.{name}: give at least one part, or remove the variant")
+        for field, named in (("groups", self.groups), ("only", self.only)):
+            for name, parts in named.items():
+                for part in parts:
+                    if part not in self.parts:
+                        raise ValueError(f"{field}.{name}: no part {part!r}; choose from {', '.join(self.parts)}")
         for training, variants in self.trainings.items():
             for name in variants:
                 if name not in self.variants:
@@ -108,7 +116,8 @@ def read_study(file: Path, overrides: list[str], environment: Mapping[str, str] 
     own = [source for source in overrides if "=" in source and re.split(r"[.=]", source)[0] in StudyConfig.model_fields]
     config = load_section(StudyConfig, [str(file), *own])
     of_every = [source for source in overrides if source not in own]
-    folder, variants, compare, trainings = Path(config.out), config.variants, config.compare, config.trainings
+    folder, variants, only = Path(config.out), config.variants, config.only
+    compare, trainings = config.compare, config.trainings
     endpoint: tuple[str, ...] = ()
     url, name = environment.get(MODEL_URL, ""), environment.get(MODEL_NAME, "")
     if bool(url) != bool(name):
@@ -119,10 +128,11 @@ def read_study(file: Path, overrides: list[str], environment: Mapping[str, str] 
         folder = folder.with_name(f"{folder.name}-{plain}")
         served = ("model.provider=openai", f"model.base_url={url}", f"model.name={name}")
         endpoint = (*served, "model.adapter=", "model.merge=false")
-        variants, compare, trainings = {plain: ()}, None, {}
+        variants, only, compare, trainings = {plain: ()}, {}, None, {}
     runs = [
         Run(part, variant, folder / part / variant, [*config.shared, *sources, *more, *of_every, *endpoint])
         for part, sources in config.parts.items()
         for variant, more in variants.items()
+        if part in only.get(variant, config.parts)
     ]
     return Study(folder, runs, compare, config.groups, trainings)

@@ -255,6 +255,28 @@ def test_an_override_holds_in_parts_and_variants_that_say_otherwise_too(study: P
     assert [each.learning.rounds for each in configs] == [4, 4, 3, 3]
 
 
+def test_a_variant_can_run_some_parts_only(study: Path) -> None:
+    written = study.read_text()
+    study.write_text(written + "\nonly: {attentive: [varied]}\n")
+    found = read_study(study, [], {})
+    assert [(run.part, run.variant) for run in found.runs] == [
+        ("near", "forgetful"),
+        ("varied", "forgetful"),
+        ("varied", "attentive"),
+    ]
+    plan = json.loads(lab("study", study, "--plan", "--json").stdout)
+    study.write_text(written)
+    assert json.loads(lab("study", study, "--plan", "--json").stdout)["groups"] == plan["groups"]
+    for wrong, error in (
+        ("{attentiv: [varied]}", r"only: no variant 'attentiv'; choose from forgetful, attentive"),
+        ("{attentive: [far]}", r"only.attentive: no part 'far'; choose from near, varied"),
+        ("{attentive: []}", r"only.attentive: give at least one part, or remove the variant"),
+    ):
+        study.write_text(f"{written}\nonly: {wrong}\n")
+        with pytest.raises(ConfigError, match=error):
+            read_study(study, [], {})
+
+
 def test_variants_that_are_compared_must_be_there(study: Path) -> None:
     study.write_text(study.read_text().replace("[forgetful, attentive]", "[forgetful, tuned]"))
     with pytest.raises(ConfigError, match=r"compare: no variant 'tuned'; choose from forgetful, attentive$"):
