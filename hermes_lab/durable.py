@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from hermes_lab.errors import ConfigError
@@ -45,20 +45,33 @@ def sync_files(folder: Path) -> None:
                 os.fsync(file.fileno())
 
 
-@contextmanager
-def hold_folder(folder: Path, field: str) -> Iterator[None]:
+def hold_folder(folder: Path, field: str) -> AbstractContextManager[None]:
     """Creates the folder and locks it against other processes; the lock is released even if the process is killed.
 
     Raises `ConfigError` if another process holds it, or, naming the configuration's `field`, if it cannot be written.
     """
+    return hold(
+        folder / _LOCK,
+        held=f"{folder}: another process is running it",
+        unwritable=f"{field}: {folder} cannot be written",
+    )
+
+
+@contextmanager
+def hold(lock: Path, *, held: str, unwritable: str) -> Iterator[None]:
+    """Creates and locks a file, and its folder if needed; the lock is released even if the process is killed.
+
+    Raises `ConfigError` with the message `held` if another process has the lock, or `unwritable` and the cause if the
+    file cannot be created.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / _LOCK).open("w")
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("w")
     except OSError as error:
-        raise ConfigError(f"{field}: {folder} cannot be written: {error.strerror}") from None
+        raise ConfigError(f"{unwritable}: {error.strerror}") from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(f"{folder}: another process is running it") from None
+            raise ConfigError(held) from None
         yield

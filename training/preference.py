@@ -4,7 +4,6 @@ TRL's trainer tokenises text and puts a loss on everything after the prompt. Her
 sampled tokens have a loss, not tool results or template tokens.
 """
 
-import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.weights import Say
+from hermes_lab.training.batches import batch_order
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.job import Data, TrainingJob, check_inputs, check_start
 from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig, PreferenceLock, load_lock
@@ -157,10 +157,7 @@ def _columns(pair: PairOfRows) -> dict[str, Any]:
 
 
 def _in_order(pairs: Sequence[PairOfRows], locked: LockedConfig) -> list[PairOfRows]:
-    """`batch_size` pairs per step: shuffled epochs, fixed before the first step."""
-    draw = random.Random(locked.seed)
-    wanted = locked.batch_size * locked.total_steps
-    order: list[PairOfRows] = []
-    while len(order) < wanted:
-        order += draw.sample(pairs, len(pairs))
-    return order[:wanted]
+    """`batch_size` pairs per step, in the order of `batch_order`."""
+    lengths = [len(pair.chosen.input_ids) + len(pair.rejected.input_ids) for pair in pairs]
+    order = batch_order(lengths, batch_size=locked.batch_size, steps=locked.total_steps, seed=locked.seed)
+    return [pairs[row] for row in order]

@@ -1,17 +1,17 @@
 """One update or rollback of an installation."""
 
-import fcntl
 import platform
 import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from hermes_lab.durable import hold
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.runners.updates.after import settle
 from hermes_lab.runners.updates.build import build, check, check_starts, starts, tell_missing_packages
@@ -146,22 +146,14 @@ def _temporary(installation: Installation, screen: Screen) -> Iterator[Path]:
         screen.temporary = ""
 
 
-@contextmanager
-def _locked(installation: Installation) -> Iterator[None]:
-    """One update at a time; the lock goes with the process, however it ends."""
-    try:
-        installation.root.mkdir(parents=True, exist_ok=True)
-        file = installation.lock.open("w")
-    except OSError as error:
-        raise ConfigError(
-            f"{installation.root}: cannot be written: {error.strerror}; choose a folder with --at"
-        ) from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(f"{installation.root}: another update is under way; wait for it") from None
-        yield
+def _locked(installation: Installation) -> AbstractContextManager[None]:
+    """One update at a time."""
+    root = installation.root
+    return hold(
+        installation.lock,
+        held=f"{root}: another update is under way; wait for it",
+        unwritable=f"{root}: cannot be written; choose another folder with --at",
+    )
 
 
 def _current(installation: Installation) -> tuple[Path | None, Version | None]:
