@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hermes_lab.tools.registry import Tool as Tool
     from hermes_lab.tools.registry import ToolContext as ToolContext
     from hermes_lab.tools.registry import tool as tool
-    from hermes_lab.tools.scratch import inside as inside
+    from hermes_lab.tools.scratch import run_script as run_script
     from hermes_lab.types import Episode as Episode
     from hermes_lab.types import Task as Task
     from hermes_lab.types import Verdict as Verdict
@@ -61,7 +61,7 @@ _NAMES = {
     "types": ("Episode", "Task", "Verdict"),
     "tools.registry": ("Tool", "ToolContext", "tool"),
     "tools.paths": ("file_path",),
-    "tools.scratch": ("inside",),
+    "tools.scratch": ("run_script",),
     "tasks.conversation": ("Conversation", "go_on"),
     "tasks.family": ("Action",),
     "models.scripted": ("TaskAwarePolicy",),

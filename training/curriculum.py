@@ -59,7 +59,7 @@ def rate(family: str, history: Sequence[Round], memory_rounds: int) -> float | N
     return sum(earned) / rollouts if rollouts else None
 
 
-def inside(families: Sequence[str], history: Sequence[Round], lock: CurriculumLock) -> list[str]:
+def families_in_window(families: Sequence[str], history: Sequence[Round], lock: CurriculumLock) -> list[str]:
     """The families to draw from: those whose rate is in the window or unknown; if there are none, the nearest to it.
 
     A family outside becomes unknown after `memory_rounds` rounds without it, and so is tried again.
@@ -76,7 +76,7 @@ def draw_groups(
     All families that are drawn from have the same expected number: equal shares, and the rest to families drawn at
     random without replacement. `history` has the rounds before it.
     """
-    drawn = inside(families, history, lock)
+    drawn = families_in_window(families, history, lock)
     share, rest = divmod(groups, len(drawn))
     lucky = set(Draws("curriculum", seed, len(history) + 1).sample(drawn, rest))
     counts = {family: share + (family in lucky) for family in drawn}
@@ -85,7 +85,7 @@ def draw_groups(
 
 def describe_rates(families: Sequence[str], history: Sequence[Round], lock: CurriculumLock) -> str:
     """`ledger 40 %, joins 0 % (left out), sensors not measured`."""
-    drawn = inside(families, history, lock)
+    drawn = families_in_window(families, history, lock)
     parts = []
     for family in families:
         found = rate(family, history, lock.memory_rounds)

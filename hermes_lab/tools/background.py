@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from hermes_lab.errors import ToolError
 from hermes_lab.tools.registry import ToolContext
-from hermes_lab.tools.scratch import Scratch, inside, room
+from hermes_lab.tools.scratch import Scratch, room, run_script
 
 _START_SECONDS = 30.0
 _KILLED = 137  # exit code after SIGKILL
@@ -102,14 +102,14 @@ class Background:
         """Updates the status of the processes."""
         if running := [process for process in processes if process.status == "running"]:
             script = "\n".join(f"look {process.folder} {process.pid}" for process in running)
-            lines = (await inside(ctx.sandbox, _LOOK + script)).splitlines()
+            lines = (await run_script(ctx.sandbox, _LOOK + script)).splitlines()
             for process, line in zip(running, lines, strict=False):
                 process.note(line)
 
     async def news(self, ctx: ToolContext, process: Process) -> News:
         """Returns the output since the last call, or only its end if it is too long. Updates the status."""
         script = _NEWS.format(folder=process.folder, pid=process.pid, seen=process.seen, most=room(ctx))
-        look, numbers, text = (await inside(ctx.sandbox, _LOOK + script)).split("\n", 2)
+        look, numbers, text = (await run_script(ctx.sandbox, _LOOK + script)).split("\n", 2)
         size, start = map(int, numbers.split())
         skipped, process.seen = start - process.seen, size
         process.note(look)
@@ -122,12 +122,12 @@ class Background:
             part = f"tail -n {limit} {log} | tail -c {room(ctx)}"
         else:
             part = f"tail -n +{offset} {log} | head -n {limit} | head -c {room(ctx)}"
-        total, text = (await inside(ctx.sandbox, f"grep -c '' {log}; {part}")).split("\n", 1)
+        total, text = (await run_script(ctx.sandbox, f"grep -c '' {log}; {part}")).split("\n", 1)
         return text, int(total)
 
     async def kill(self, ctx: ToolContext, process: Process) -> None:
         """Kills the process group, and the process itself, which may not lead its group yet just after the start."""
         await self.look(ctx, [process])
         itself = process.pid if process.status == "running" else ""
-        await inside(ctx.sandbox, f"kill -KILL -- -{process.pid} {itself} 2>/dev/null || true")
+        await run_script(ctx.sandbox, f"kill -KILL -- -{process.pid} {itself} 2>/dev/null || true")
         process.note("killed")

@@ -10,7 +10,7 @@ from pydantic import Field
 from hermes_lab.errors import ToolError
 from hermes_lab.tools.paths import file_path
 from hermes_lab.tools.registry import ToolContext, tool
-from hermes_lab.tools.scratch import inside, room
+from hermes_lab.tools.scratch import room, run_script
 
 _LINE_CHARS = 2_000
 _BINARY_BYTES = 8_000
@@ -64,7 +64,7 @@ def _clipped(line: str) -> str:
 
 async def _suggestion(ctx: ToolContext, path: str) -> str:
     """Suggests files with a similar path or the same name, as the end of an error message."""
-    listing = await inside(ctx.sandbox, _FILES.format(most=room(ctx)))
+    listing = await run_script(ctx.sandbox, _FILES.format(most=room(ctx)))
     paths = [name.removeprefix("./") for name in listing.split("\0")[:-1]]
     near = difflib.get_close_matches(path, paths, n=_SUGGESTIONS, cutoff=0.7)
     name = path.rpartition("/")[2].lower()

@@ -18,11 +18,11 @@ class Scratch:
     async def folder(self, sandbox: Sandbox) -> str:
         """Returns the absolute path, which needs no shell quoting."""
         if not self._folder:
-            self._folder = (await inside(sandbox, "mktemp -d /tmp/.hermes-lab-XXXXXXXXXX")).strip()
+            self._folder = (await run_script(sandbox, "mktemp -d /tmp/.hermes-lab-XXXXXXXXXX")).strip()
         return self._folder
 
 
-async def inside(sandbox: Sandbox, script: str) -> str:
+async def run_script(sandbox: Sandbox, script: str) -> str:
     """Runs a tool's script in the workspace, in a fresh shell without the agent's variables, and returns its output.
 
     Background processes are paused, so files do not change while it runs. Raises `ToolError` if the script fails.
@@ -36,5 +36,5 @@ async def inside(sandbox: Sandbox, script: str) -> str:
 
 
 def room(ctx: ToolContext) -> int:
-    """Returns the number of bytes of text, after a header line, that `inside` returns without truncation."""
+    """Returns the number of bytes of text, after a header line, that `run_script` returns without truncation."""
     return max(ctx.config.output_chars - _HEADER_CHARS, 1)

@@ -12,7 +12,7 @@ from hermes_lab.sandbox.workspace import WORKSPACE, components
 from hermes_lab.tools.glob import literal, regex
 from hermes_lab.tools.paths import file_path
 from hermes_lab.tools.registry import ToolContext, tool
-from hermes_lab.tools.scratch import inside, room
+from hermes_lab.tools.scratch import room, run_script
 
 _LINE_BYTES = 1_000
 _END = "--"  # the last line of untruncated output
@@ -91,7 +91,7 @@ async def search_files(
 
 async def _lines(ctx: ToolContext, script: str, source: str, offset: int, limit: int) -> dict[str, Any]:
     page = f"{source} 2>/dev/null | cut -b 1-{_LINE_BYTES} | tail -n +{offset + 1} | head -n {limit + 1}"
-    output = await inside(ctx.sandbox, f"{script}{{ {page}; echo {_END}; }} | head -c {room(ctx)}; true")
+    output = await run_script(ctx.sandbox, f"{script}{{ {page}; echo {_END}; }} | head -c {room(ctx)}; true")
     found = list(_LINE.finditer(output))
     lines = [f"{_name(match)}{match['mark']}{match['number']}{match['mark']}{_clipped(match)}" for match in found]
     shown = lines[:limit]
@@ -102,14 +102,14 @@ async def _lines(ctx: ToolContext, script: str, source: str, offset: int, limit:
 async def _names(ctx: ToolContext, script: str, source: str, offset: int, limit: int) -> dict[str, Any]:
     script += _PAGE.format(source=source, offset=offset, limit=limit)
     listed = f"printf '%s\\0' \"${{files[@]}}\" | head -c {room(ctx)}"
-    total, names = (await inside(ctx.sandbox, script + listed)).split("\n", 1)
+    total, names = (await run_script(ctx.sandbox, script + listed)).split("\n", 1)
     return {"files": [name.removeprefix("./") for name in names.split("\0")[:-1]], "total": int(total)}
 
 
 async def _counts(ctx: ToolContext, script: str, source: str, count: str, offset: int, limit: int) -> dict[str, Any]:
     script += _PAGE.format(source=source, offset=offset, limit=limit)
     counted = f"printf '%s\\0' \"${{files[@]}}\" | xargs -0 {count} 2>/dev/null | head -c {room(ctx)}; true"
-    total, counts = (await inside(ctx.sandbox, script + counted)).split("\n", 1)
+    total, counts = (await run_script(ctx.sandbox, script + counted)).split("\n", 1)
     return {"counts": {_name(m): int(m["count"]) for m in _COUNT.finditer(counts)}, "total": int(total)}
 
 

@@ -19,7 +19,15 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import read_card
 from hermes_lab.records import read_episodes
 from hermes_lab.training.checkpoint_manifest import SEAL
-from hermes_lab.training.curriculum import FILE, FamilyRound, describe_rates, draw_groups, family_round, inside, rate
+from hermes_lab.training.curriculum import (
+    FILE,
+    FamilyRound,
+    describe_rates,
+    draw_groups,
+    families_in_window,
+    family_round,
+    rate,
+)
 from hermes_lab.training.grpo_config import Batch, GrpoConfig, load_grpo_config
 from hermes_lab.training.lock import CurriculumLock
 from hermes_lab.training.rounds import Rounds
@@ -74,7 +82,7 @@ def test_every_round_has_all_its_groups_in_nearly_equal_shares(
 ) -> None:
     history = played(rates, rounds, groups, seed)
     drawn = draw_groups(list(rates), history, LOCK, groups, seed)
-    chosen = inside(list(rates), history, LOCK)
+    chosen = families_in_window(list(rates), history, LOCK)
     assert sum(drawn.values()) == groups
     assert set(drawn) <= set(chosen)
     counts = [drawn.get(family, 0) for family in chosen]
@@ -123,15 +131,15 @@ def test_a_family_outside_the_window_is_left_out_until_it_is_forgotten() -> None
 
 def test_a_family_comes_back_once_the_policy_solves_it() -> None:
     hard = [measured({"hard": 2, "medium": 2}, {"hard": 0.0, "medium": 0.5})]
-    assert inside(["medium", "hard"], hard, LOCK) == ["medium"]
+    assert families_in_window(["medium", "hard"], hard, LOCK) == ["medium"]
     moved = [*hard, *[measured({"medium": 4}, {"medium": 0.5})] * 3, measured({"hard": 2}, {"hard": 0.5})]
     assert rate("hard", moved, LOCK.memory_rounds) == 0.5  # what it was before is forgotten
-    assert inside(["medium", "hard"], moved, LOCK) == ["medium", "hard"]
+    assert families_in_window(["medium", "hard"], moved, LOCK) == ["medium", "hard"]
 
 
 def test_without_a_family_in_the_window_the_nearest_are_drawn() -> None:
     history = [measured(dict.fromkeys(["a", "b", "c"], 1), {"a": 0.0, "b": 0.125, "c": 1.0})]
-    assert inside(["a", "b", "c"], history, LOCK) == ["b"]
+    assert families_in_window(["a", "b", "c"], history, LOCK) == ["b"]
     assert describe_rates(["a", "b", "d"], history, LOCK) == "a 0 % (left out), b 12 % (left out), d not measured"
 
 
