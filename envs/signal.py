@@ -99,7 +99,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
         return 2 * self.usable < self.groups
 
     @property
-    def starves(self) -> bool:
+    def shown_few(self) -> bool:
         """Whether the upper 95 % bound of the usable share is below one half."""
         return self.groups > 0 and self.rate.interval.high < 0.5
 

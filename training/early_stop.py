@@ -33,7 +33,7 @@ def partly(used: int, wanted: int, advice: Callable[[], list[str]]) -> str:
     return f"only {used} of {wanted} groups are trained on. Try: {listed(advice())}"
 
 
-def starved(used: Sequence[int]) -> int:
+def rounds_without_signal(used: Sequence[int]) -> int:
     """How many rounds without a usable group end the training here, given the usable groups of all rounds so far; 0:
     it goes on.
 

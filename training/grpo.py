@@ -24,7 +24,7 @@ from hermes_lab.records import read_episodes, write_json
 from hermes_lab.training.adapters import is_finished, new_version, write_card
 from hermes_lab.training.collected import Collected, collected, held_out_lanes
 from hermes_lab.training.curriculum import FamilyRound, describe_rates, draw_groups, family_round
-from hermes_lab.training.early_stop import EQUAL, Start, advice, partly, reason, review_advice, starved
+from hermes_lab.training.early_stop import EQUAL, Start, advice, partly, reason, review_advice, rounds_without_signal
 from hermes_lab.training.group_filter import FilteredGroups, Rules, filter_groups, with_missing
 from hermes_lab.training.grpo_card import check_card_of_round, grpo_card
 from hermes_lab.training.grpo_config import (
@@ -65,7 +65,7 @@ def train_grpo(config: GrpoConfig, open_sampler: OpenSampler, say: Say, command:
         if _has_trained(grpo_run):
             evaluate(grpo_run, sampler, say, ended=ended)
     grpo_run.rounds.write_metrics()  # the training may have been killed just before the last write
-    _stop_if_starved(grpo_run)
+    _stop_without_signal(grpo_run)
     say(_summary(grpo_run))
     return Path(grpo_run.rounds.done()[-1].version.folder)
 
@@ -81,16 +81,19 @@ def _ended(grpo_run: GrpoRun) -> bool:
 
 
 def _without_signal(grpo_run: GrpoRun, done: Sequence[FinishedRound]) -> int:
-    """`starved`. With families, the first rounds end a training only after every family had rollouts: those that were
-    not drawn yet may be easier. They are drawn next, which takes at most as many rounds as there are families."""
+    """How many rounds without a usable group end the training here; 0: it goes on.
+
+    With families, the first rounds end a training only after every family had rollouts: those that were not drawn yet
+    may be easier. They are drawn next, which takes at most as many rounds as there are families.
+    """
     used, families = [each.used for each in done], set(grpo_run.config.families)
     tried = {family for each in done for family, found in each.families.items() if found.rollouts}
     if not any(used) and families - tried and len(done) < len(families):
         return 0
-    return starved(used)
+    return rounds_without_signal(used)
 
 
-def _stop_if_starved(grpo_run: GrpoRun) -> None:
+def _stop_without_signal(grpo_run: GrpoRun) -> None:
     """Raises `ConfigError` with what was measured and advice if the last rounds ended the training."""
     done = grpo_run.rounds.done()
     last = done[len(done) - _without_signal(grpo_run, done) :]

@@ -49,7 +49,7 @@ class Watch:
         signal = signal_of(self._groups)
         if signal.groups < FIRST:
             return
-        if signal.starves:
+        if signal.shown_few:
             found = explained(self._config, signal, self._seen, self._tally, locked=self._locked)
             self._say(warning(signal, found))
         self._open, self._seen, self._groups = False, [], []

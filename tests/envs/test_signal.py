@@ -92,11 +92,11 @@ def test_the_signal_is_broken_down_by_what_skills_know() -> None:
     assert rows[0] == ("usable", "1/5 (4-62 %) groups can be trained on; refused: equal rewards 4")
 
 
-@pytest.mark.parametrize(("usable", "starves"), [(0, True), (1, True), (2, False), (8, False)])
-def test_an_environment_starves_where_surely_less_than_half_is_usable(usable: int, starves: bool) -> None:
+@pytest.mark.parametrize(("usable", "few"), [(0, True), (1, True), (2, False), (8, False)])
+def test_too_few_are_usable_if_surely_less_than_half(usable: int, few: bool) -> None:
     earned = [[0.0, 1.0]] * usable + [[0.0, 0.0]] * (8 - usable)
-    assert signal_of(groups(*earned)).starves is starves
-    assert not signal_of([]).starves
+    assert signal_of(groups(*earned)).shown_few is few
+    assert not signal_of([]).shown_few
 
 
 @given(

@@ -13,7 +13,7 @@ from hermes_lab.envs.advice import measure
 from hermes_lab.envs.groups import build_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import read_card
-from hermes_lab.training.early_stop import Start, advice, partly, starved
+from hermes_lab.training.early_stop import Start, advice, partly, rounds_without_signal
 from hermes_lab.training.evaluations import read_evaluations
 from hermes_lab.training.grpo_config import GrpoConfig
 from hermes_lab.training.lineage import lineage
@@ -81,7 +81,7 @@ def test_two_later_rounds_without_a_usable_group_end_a_training_that_keeps_its_a
     [((), 0), ((2,), 0), ((0,), 1), ((2, 0), 0), ((2, 0, 0), 2), ((2, 0, 1, 0), 0), ((0, 2, 0), 0), ((0, 0), 2)],
 )
 def test_the_rounds_that_end_a_training(used: tuple[int, ...], rounds: int) -> None:
-    assert starved(used) == rounds
+    assert rounds_without_signal(used) == rounds
 
 
 def test_groups_that_teach_nothing_are_counted_and_explained(config: GrpoConfig) -> None:
