@@ -50,27 +50,37 @@ def plot_arms(ax: "Axes", frame: pd.DataFrame, title: str, *, looks: Mapping[str
 
 
 def study_figure(parts: Mapping[str, Mapping[str, pd.DataFrame]], *, across: int = 4) -> "Figure":
-    """One panel per part, with further variants in rows below. `parts` has frames by part and variant."""
+    """One panel per part, with further variants in rows below. `parts` has frames by part and variant.
+
+    More than `across` parts are divided into bands of about the same number.
+    """
     variants = list(dict.fromkeys(variant for frames in parts.values() for variant in frames))
-    across = min(across, len(parts))
-    bands = -(-len(parts) // across)
-    down = bands * len(variants)
-    figure = style.figure(max(3.1 * across + 0.8, _NARROWEST), 2.5 * down + 0.7)
-    axes = figure.subplots(down, across, squeeze=False, sharey=True)
+    across = -(-len(parts) // -(-len(parts) // across))
+    names = list(parts)
+    rows = [
+        (band, variant)
+        for band in (names[start : start + across] for start in range(0, len(names), across))
+        for variant in variants
+        if any(variant in parts[part] for part in band)
+    ]
+    figure = style.figure(max(3.1 * across + 0.8, _NARROWEST), 2.5 * len(rows) + 0.7)
+    axes = figure.subplots(len(rows), across, squeeze=False, sharey=True)
     every = [frame for frames in parts.values() for frame in frames.values()]
     looks = style.looks(name for frame in every for name in series_of(frame).unique())
-    for place, (part, frames) in enumerate(parts.items()):
-        for variant, frame in frames.items():
-            ax = axes[place // across * len(variants) + variants.index(variant)][place % across]
-            plot_arms(ax, frame, f"{part}, {variant}" if len(variants) > 1 else part, looks=looks)
+    for row, (band, variant) in enumerate(rows):
+        is_last = row + 1 == len(rows) or rows[row + 1][0] != band
+        for column, part in enumerate(band):
+            if variant not in parts[part]:
+                continue
+            title = f"{part}, {variant}" if len(variants) > 1 else part
+            ax = plot_arms(axes[row][column], parts[part][variant], title, looks=looks)
+            if not is_last:
+                ax.set_xlabel("")
+            if column:
+                ax.set_ylabel("")
     for ax in axes.flat:
         if not ax.has_data():
             ax.set_axis_off()
-        elif spec := ax.get_subplotspec():
-            if not spec.is_last_row():
-                ax.set_xlabel("")
-            if not spec.is_first_col():
-                ax.set_ylabel("")
     _legend(figure, axes)
     return figure
 

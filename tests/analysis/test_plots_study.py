@@ -33,7 +33,7 @@ def test_what_has_no_episode_says_so() -> None:
     assert said(ax) == "not measured"
 
 
-@pytest.mark.parametrize(("parts", "grid"), [(1, (2, 1)), (4, (2, 4)), (5, (4, 4))])
+@pytest.mark.parametrize(("parts", "grid"), [(1, (2, 1)), (4, (2, 4)), (5, (4, 3))])
 def test_variants_stand_below_each_other_and_arms_look_alike_everywhere(parts: int, grid: tuple[int, int]) -> None:
     base, tuned = frame_of(lane("off", False, False, False)), frame_of(lane("on", True, True, True))
     drawn = study_figure({f"part {n}": {"base": base, "tuned": tuned} for n in range(parts)})
@@ -47,6 +47,16 @@ def test_variants_stand_below_each_other_and_arms_look_alike_everywhere(parts: i
         assert {line.get_color() for ax in drawn_in for line in ax.lines if len(line.get_ydata()) > 2} == {look.color}
     (legend,) = drawn.legends
     assert [text.get_text() for text in legend.get_texts()] == ["skills off", "skills on"]
+
+
+def test_a_variant_that_no_part_of_a_band_has_takes_no_row() -> None:
+    frame = frame_of(lane("on", True, True))
+    one, both = {"tuned": frame}, {"base": frame, "tuned": frame}
+    drawn = study_figure({"a": both, "b": one, "c": one}, across=2)
+    titles = [ax.get_title(loc="left") for ax in drawn.axes if ax.axison]
+    assert titles == ["a, base", "a, tuned", "b, tuned", "c, tuned"]
+    assert drawn.axes[0].get_gridspec().get_geometry() == (3, 2)
+    assert [bool(ax.get_xlabel()) for ax in drawn.axes if ax.axison] == [False, True, True, True]
 
 
 def test_a_study_with_one_variant_names_its_parts_alone() -> None:
