@@ -112,9 +112,17 @@ gpu-check: ## train and serve on this machine's NVIDIA GPU, and print memory and
 notebooks: setup ## execute the notebooks and save their outputs
 	$(BIN)/python tests/analysis/execute_notebooks.py
 
-docs: setup ## build the documentation site into build/site, with all links checked; needs no network
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "build/site/index.html; with search: $(BIN)/python -m http.server -d build/site"
+# What `make setup` installs has it, too; where that is missing, a small environment of its own does.
+SITE := $(if $(wildcard .venv/ready),.venv,.venv-docs)
+docs: $(SITE)/ready ## build the documentation site into build/site, with all links checked; no network once it is installed
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet
+	@echo "build/site/index.html; with search: $(SITE)/bin/python -m http.server -d build/site"
+
+.venv-docs/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-docs
+	@# The extra `docs`, without the package. Signatures are formatted with ruff.
+	.venv-docs/bin/pip install -q -c constraints.txt ruff $$($(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'])")
+	touch $@
 
 check: setup docs ## format, lint, strict types, import contracts, the documentation site
 	$(BIN)/ruff format --check .
@@ -164,5 +172,5 @@ clean: ## delete what was built, and caches; keep runs/ and .venv
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . \( -name .git -o -name '.venv*' -o -name runs \) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
-distclean: clean ## also delete the environments of make: .venv, .venv-dist, .venv-gpu
-	rm -rf .venv .venv-dist .venv-gpu
+distclean: clean ## also delete the environments of make: .venv, .venv-dist, .venv-docs, .venv-gpu
+	rm -rf .venv .venv-dist .venv-docs .venv-gpu

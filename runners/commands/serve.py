@@ -28,7 +28,8 @@ def serve(
     log: Annotated[Path, typer.Option(help="The file for vLLM's output.")] = Path("runs/server.log"),
 ) -> None:
     """`hermes-lab serve`."""
-    model = load_config(["model.provider=vllm", *(config or [])]).model
+    # Clients set the limit of their replies.
+    model = load_config(["model.provider=vllm", "model.sampling.max_tokens=null", *(config or [])]).model
     if model.provider != "vllm":
         raise ConfigError(f"model.provider: `serve` supports only vllm, not {model.provider}")
     anyio.run(_serve, model, log)

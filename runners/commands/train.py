@@ -29,12 +29,13 @@ def register(app: typer.Typer) -> None:
     group.command(
         "sft",
         help="Fine-tune on the accepted episodes of run folders. The hyperparameters come from a lock file.\n\n"
-        "hermes-lab train sft -c configs/train/sft.yaml -c data=\\[runs/demonstrations/ledger/demonstrator]",
+        "hermes-lab train sft -c configs/train/sft.yaml -c 'data=\\[runs/demonstrations/ledger/demonstrator]'",
     )(sft)
     group.command(
         "preference",
         help="Train with DPO on pairs of rollouts of the same task, from run folders.\n\n"
-        "hermes-lab train preference -c configs/train/preference.yaml -c parent=sft -c data=\\[runs/grpo/round-1/run]",
+        "hermes-lab train preference -c configs/train/preference.yaml -c parent=sft "
+        "-c 'data=\\[runs/grpo/round-1/run]'",
     )(preference)
     group.command(
         "grpo",

@@ -22,8 +22,8 @@ def register(app: typer.Typer) -> None:
         "update",
         help="Install a new version, check it, and switch to it atomically. The current version stays beside it for "
         "--rollback. Continues if the terminal closes; the log is logs/update.log of the Hermes home. Uses pip's "
-        "configuration, including offline indexes. Exits 3 if the new version cannot be fetched, installed or used; "
-        "nothing has changed then.\n\n"
+        "configuration, including offline indexes. Exits 2 if the request is refused (history, --to, an extra, another "
+        "update), 3 if fetching, building or checking fails; nothing has changed in either case.\n\n"
         "hermes-lab update --at ~/.local/hermes-lab --from https://example.org/hermes-lab.git   (the first version)\n\n"
         "hermes-lab update   (the newest)\n\n"
         "hermes-lab update --to v0.2.0 --extras docker,postgres\n\n"

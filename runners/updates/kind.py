@@ -24,14 +24,14 @@ def how_to_update() -> str:
     prefix = Path(sys.prefix)
     if os.environ.get(IMAGE):
         return (
-            "this is a container: on its host, fetch the new version and run `docker compose up -d --build`; data, "
-            "skills and database stay in their volumes"
+            "this is a container: on its host, fetch the new version and run `docker compose up -d --build`, or for "
+            "docker-compose.lab.yml `docker compose -f docker-compose.lab.yml build lab`; data, skills, database and "
+            "runs stay in their folders and volumes"
         )
     if checkout := _checkout():
         where = shlex.quote(str(checkout))
-        return (
-            f"this is a checkout: git -C {where} pull --ff-only && make -C {where} setup; or {_AT.format(source=where)}"
-        )
+        again = f"make -C {where} setup" if _is_of_make(checkout, prefix) else f"{_pip()} -e {where}"
+        return f"this is a checkout: git -C {where} pull --ff-only && {again}; or {_AT.format(source=where)}"
     if (prefix / "pipx_metadata.json").exists():
         return "pipx installed this: pipx upgrade hermes-lab"
     if (prefix / "uv-receipt.toml").exists():
@@ -39,12 +39,24 @@ def how_to_update() -> str:
     if sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists():
         return "this Python belongs to the system: update the package as it was installed there"
     installed, source = _given()
+    what = "pip installed this" if _has_pip() else "this environment has no pip"
+    return f"{what}: {_pip()} --upgrade {shlex.quote(installed)}; or {_AT.format(source=shlex.quote(source))}"
+
+
+def _has_pip() -> bool:
+    return PathFinder.find_spec("pip") is not None
+
+
+def _pip() -> str:
+    """The command that installs into this environment; those of uv have no pip."""
     python = shlex.quote(sys.executable)
-    if PathFinder.find_spec("pip") is None:  # as in the environments of uv
-        how = f"this environment has no pip: uv pip install --python {python} --upgrade {shlex.quote(installed)}"
-    else:
-        how = f"pip installed this: {python} -m pip install --upgrade {shlex.quote(installed)}"
-    return f"{how}; or {_AT.format(source=shlex.quote(source))}"
+    return f"{python} -m pip install" if _has_pip() else f"uv pip install --python {python}"
+
+
+def _is_of_make(checkout: Path, prefix: Path) -> bool:
+    """Whether `make setup` made this environment, with everything that tests and trainings need."""
+    made = checkout / ".venv"
+    return (made / "ready").exists() and made.resolve() == prefix.resolve()
 
 
 def _checkout() -> Path | None:

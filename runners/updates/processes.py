@@ -30,7 +30,9 @@ def run(command: Sequence[str | Path], screen: Screen, what: str, *, cwd: Path |
     raise InfraError(f"{what} failed (exit code {code}): {' / '.join(lines) or 'no output'}; see {screen.log}")
 
 
-def attempt(command: Sequence[str | Path], screen: Screen, *, cwd: Path | None = None) -> tuple[int, str]:
+def attempt(
+    command: Sequence[str | Path], screen: Screen, *, cwd: Path | None = None, log_output: bool = True
+) -> tuple[int, str]:
     """Runs a program as `run`; returns its exit code and its output. The code of one that cannot be started is 127, as
     in a shell."""
     words = [str(word) for word in command]
@@ -60,7 +62,8 @@ def attempt(command: Sequence[str | Path], screen: Screen, *, cwd: Path | None =
         try:
             assert process.stdout is not None
             for line in process.stdout:
-                screen.note(f"  {line}")
+                if log_output:
+                    screen.note(f"  {line}")
                 kept.append(line)
         except BaseException:
             with suppress(ProcessLookupError):

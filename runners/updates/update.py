@@ -15,6 +15,7 @@ from hermes_lab.durable import hold
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.runners.updates.after import settle
 from hermes_lab.runners.updates.build import build, check, check_starts, starts, tell_missing_packages
+from hermes_lab.runners.updates.databases import unreadable
 from hermes_lab.runners.updates.layout import TEMPORARY, Installation, Version
 from hermes_lab.runners.updates.screen import Screen, hangups_ignored
 from hermes_lab.runners.updates.sources import Wheel, check_extras, fetch, parse_source
@@ -105,6 +106,11 @@ def roll_back(installation: Installation, home: Path, *, quiet: bool = False) ->
             raise ConfigError(f"--rollback: {folder} was removed; install a version with --to")
         screen.say(f"rolling back {now.shown} to {older.shown}; log: {screen.log}")
         check_starts(folder, older.version, screen, older.shown)
+        for reason in unreadable(folder, home, screen):
+            screen.say(
+                f"warning: {older.shown} does not open {reason}; return with `hermes-lab update`, or put back a copy "
+                f"of {home} from before the update"
+            )
         installation.switch(folder)
         screen.say(f"now {older.shown}")
         settle(installation, home, screen)

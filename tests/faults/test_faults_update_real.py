@@ -7,9 +7,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from update_kills import RealLab
 
 ROOT = Path(__file__).parents[2]
 TASK = '{"prompt": "Do nothing.", "verify": "true"}'
+
+
+def test_a_release_of_the_real_package_has_the_version_that_the_build_reads(tmp_path: Path) -> None:
+    """What `update_kills.py --real` updates to."""
+    lab = RealLab(tmp_path, tmp_path / "wheels")
+    for version in ("9.8.7", "9.8.8"):
+        lab.release(version)
+        show = ["git", "-C", str(lab.repository), "show", "HEAD:hermes_lab/__init__.py"]
+        text = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+        assert text.count(f'__version__ = "{version}"\n') == 1
 
 
 @pytest.mark.long

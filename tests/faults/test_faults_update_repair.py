@@ -81,6 +81,42 @@ def test_no_rollback_to_a_version_that_does_not_start(world: World, number: int)
     assert world.version == f"0.{number}.0"
 
 
+_REFUSES = """
+import sys
+from importlib.metadata import version
+
+import small_need
+
+def main():
+    match sys.argv[1:]:
+        case ["--version"]:
+            print("hermes-lab", version("hermes-lab"))
+        case ["doctor", "--json"]:
+            print("[]")
+        case ["sessions", "list"]:
+            sys.exit("A conversation\\nhermes-lab: error: database version 9 is newer than 8")
+"""
+
+
+def test_a_rollback_says_which_databases_the_version_before_does_not_open(world: World, number: int) -> None:
+    world.lab.release(f"0.{number}.0", program=_REFUSES)
+    world.update()
+    world.lab.release(f"0.{number + 1}.0")
+    world.update()
+    assert "warning" not in world.update("--rollback")  # there is no database yet
+    world.update()
+    for name in ("sessions.db", "cron.db"):
+        (world.home / name).touch()
+    said = world.update("--rollback")
+    assert re.findall(r"warning: (0\.\d+\.0) \(.*?\) does not open (\S+): (.*?);", said) == [
+        (f"0.{number}.0", "sessions.db", "hermes-lab: error: database version 9 is newer than 8")
+    ]
+    assert world.version == f"0.{number}.0"
+    assert "A conversation" not in world.log
+    for name in ("sessions.db", "cron.db"):
+        (world.home / name).unlink()
+
+
 def test_a_damaged_record_is_repaired_by_a_new_version(world: World) -> None:
     damaged = current(world)
     (damaged / "install.json").write_bytes(b"")

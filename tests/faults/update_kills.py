@@ -4,7 +4,9 @@
     PYTHONPATH=tests python tests/faults/update_kills.py --kills 100 --real --wheels wheelhouse
 
 Without --real a small stand-in for the package is installed. With it, this checkout's last commit is, from a local
-repository and a folder of wheels, without a network: `pip download -d wheelhouse hatchling==1.33.0 .` fills one.
+repository and a folder of wheels, without a network. This fills one:
+
+    pip download -c constraints.txt -d wheelhouse 'hatchling==1.33.0' .
 """
 
 import argparse
@@ -40,8 +42,8 @@ class RealLab:
 
     def release(self, version: str) -> None:
         """Commits a version."""
-        project = self.repository / "pyproject.toml"
-        project.write_text(re.sub(r'(?m)^version = ".*"$', f'version = "{version}"', project.read_text()))
+        module = self.repository / "hermes_lab" / "__init__.py"  # the build reads it there
+        module.write_text(re.sub(r'(?m)^__version__ = ".*"$', f'__version__ = "{version}"', module.read_text()))
         git = ["git", "-C", str(self.repository), "commit", "--quiet", "--all", "-m", version]
         subprocess.run(git, env={**os.environ, **_AUTHOR}, check=True)
 

@@ -64,6 +64,33 @@ def test_the_file_that_sets_both_is_named_by_line(here: Path) -> None:
     assert error_of(file).startswith("a.yaml:2: model.base_url is not used with model.provider=scripted (a.yaml:3); ")
 
 
+_CONTEXT = "model.server.max_model_len"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["model.sampling.max_tokens=4096"], "model.sampling.max_tokens=4096"),
+        ([f"{_CONTEXT}=2048", "model.sampling.max_tokens=2048"], "model.sampling.max_tokens=2048"),
+        ([f"{_CONTEXT}=512"], f"{_CONTEXT}=512"),
+    ],
+)
+def test_a_reply_that_may_fill_the_context_of_the_managed_server_is_refused(given: list[str], named: str) -> None:
+    base = ("suite.name=ledger", "model.name=x", "model.provider=vllm")
+    said = error_of(*base, *given)
+    assert said.startswith(f"override {named}: model.sampling.max_tokens=")
+    assert f"leaves no room for a prompt in the server's context, {_CONTEXT}=" in said
+    load_config([*base, *given, f"{_CONTEXT}=16384"])
+    load_config([*base, *given, "model.sampling.max_tokens=null"])
+    load_config([*base[:2], *(each for each in given if "server" not in each)])  # an endpoint has its own context
+
+
+def test_the_record_of_a_run_whose_replies_could_fill_the_context_is_still_read() -> None:
+    recorded = load_config(["suite.name=ledger", "model.provider=vllm"]).model_dump(mode="json")
+    recorded["model"]["sampling"]["max_tokens"] = 4096
+    assert load_config(["run.concurrency=2"], recorded).model.sampling.max_tokens == 4096
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from fakes.command import lab
 
+from hermes_lab.config.gateway import GatewayConfig
 from hermes_lab.config.home_file import load_home_config
 from hermes_lab.errors import ConfigError, SandboxError
 from hermes_lab.runners import container
@@ -164,6 +165,7 @@ def test_a_password_that_is_no_part_of_an_address_is_refused(password: str) -> N
     command(["agent"], {**VARIABLES, "POSTGRES_PASSWORD": "Az09-._~"})
 
 
+_MAIN = "from hermes_lab.runners.container import main; main()"
 LOCAL = "sandbox.backend=local -c sandbox.allow_local=true"
 SSH = "sandbox.backend=ssh -c sandbox.ssh.host=host.invalid -c sandbox.ssh.isolation=none"
 
@@ -207,6 +209,32 @@ def test_the_seccomp_profile_is_what_the_code_says() -> None:
     assert not any("mount" in rule["names"] for rule in plain["syscalls"])
 
 
+def test_the_tokens_of_every_platform_that_the_image_has_reach_the_agent() -> None:
+    (extras,) = re.findall(r"^ARG EXTRAS=(.*)$", (ROOT / "Dockerfile").read_text(), re.M)
+    service = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["hermes-core"]
+    config = GatewayConfig()
+    platforms = {"telegram": config.telegram, "slack": config.slack, "email": config.email, "matrix": config.matrix}
+    of_image = [config.discord, *(each for name, each in platforms.items() if name in extras.split(","))]
+    read = {value for each in of_image for name, value in each.model_dump().items() if name.endswith("_env")}
+    assert {config.discord.token_env, config.slack.app_token_env} <= read <= service["environment"].keys()
+
+
+def test_the_lab_in_a_container_refuses_root_and_runs_any_command_of_others(tmp_path: Path) -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.lab.yml").read_text())["services"]
+    program, *words = services["lab"]["entrypoint"]
+    assert (program, services["view"]["entrypoint"]) == ("python", services["lab"]["entrypoint"])
+    assert all("test" in services[name]["healthcheck"] for name in ("view", "vllm"))
+    command = [sys.executable, *words, "tools", "list"]
+    environment = {**os.environ, "HERMES_HOME": str(tmp_path / "none"), "DEFAULT_MODEL": ""}
+    if os.geteuid() == 0:
+        refused = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert "this is root: set HERMES_UID=$(id -u)" in refused.stderr
+        command = [sys.executable, "-c", f"import os; os.geteuid = lambda: 1; {_MAIN}", *words[2:], *command[-2:]]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, "read_file" in done.stdout) == (0, True), done.stderr
+
+
 def test_the_compose_file_is_that_of_the_lab() -> None:
     content = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     services = content["services"]
@@ -222,7 +250,8 @@ def test_the_compose_file_is_that_of_the_lab() -> None:
     assert all(port.startswith("127.0.0.1:") for each in services.values() for port in each["ports"])
     assert list(content["networks"]) == ["hermes-net"]
     named = set(re.findall(r"^#? ?(\w+)=", (ROOT / "configs/docker/env.example").read_text(), re.M))
-    assert named <= set(re.findall(r"\$\{(\w+)", (ROOT / "docker-compose.yml").read_text()))
+    read = set(re.findall(r"\$\{(\w+)", (ROOT / "docker-compose.yml").read_text()))
+    assert named == read - {"HERMES_IMAGE", "HERMES_DB_IMAGE"}  # of the tests
     filled = re.findall(
         r"^(POSTGRES_PASSWORD|OPENAI_API_KEY)=(.*)$", (ROOT / "configs/docker/env.example").read_text(), re.M
     )

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 import hermes_lab
 
@@ -25,6 +27,7 @@ from fakes.primes import primes_endpoint  # noqa: E402
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EPOCH = "1700000000"
+VERSIONS = ["3.11", "3.12", "3.13"]
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +131,9 @@ def endpoint() -> Iterator[FakeOpenAIServer]:
 
 
 def python_of(version: str) -> str:
-    """An interpreter of that version, which is not the one of these tests."""
+    """An interpreter of that version: that of these tests, or another one of this machine."""
+    if version == ".".join(map(str, sys.version_info[:2])):
+        return sys.executable
     known = sorted(Path.home().glob(f".pyenv/versions/{version}*/bin/python"))
     found = str(known[-1]) if known else shutil.which(f"python{version}")
     if found and subprocess.run([found, "-c", "import ensurepip"], capture_output=True).returncode == 0:
@@ -137,7 +142,7 @@ def python_of(version: str) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", ["3.12", "3.13"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_the_core_does_what_the_readme_says_in_a_fresh_environment(
     builds: list[Path], endpoint: FakeOpenAIServer, tmp_path: Path, version: str
 ) -> None:
@@ -205,7 +210,16 @@ def test_the_version_is_one() -> None:
     assert hermes_lab.__version__ == metadata.version("hermes-lab")
 
 
-def test_the_changelog_has_the_version_and_what_comes_next() -> None:
-    text = (ROOT / "CHANGELOG.md").read_text()
-    assert "## [Unreleased]" in text
-    assert f"## [{hermes_lab.__version__}]" in text
+def test_the_changelog_begins_with_the_version() -> None:
+    titles = re.findall(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert titles[0] == hermes_lab.__version__
+
+
+def test_the_versions_of_python_that_pip_accepts_are_those_that_the_pages_name() -> None:
+    project = PROJECT["project"]
+    accepted = SpecifierSet(project["requires-python"])
+    assert [f"3.{minor}" for minor in range(20) if f"3.{minor}" in accepted] == VERSIONS
+    named = [found[1] for each in project["classifiers"] if (found := re.search(r":: (3\.\d+)$", each))]
+    assert named == VERSIONS
+    for page in ("README.md", "docs/quickstart.md", "docs/release.md"):
+        assert "Python 3.11, 3.12 or 3.13" in (ROOT / page).read_text()

@@ -76,7 +76,24 @@ def test_a_checkout(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed_from(monkeypatch, {"url": "file:///home/a%20b/lab", "dir_info": {"editable": True}})
     done = lab("update")
     assert done.returncode == 2
-    assert "git -C '/home/a b/lab' pull --ff-only" in done.stderr
+    pulled = "git -C '/home/a b/lab' pull --ff-only"
+    assert f"{pulled} && {sys.executable} -m pip install -e '/home/a b/lab'; or" in done.stderr
+
+
+@pytest.mark.parametrize(("folder", "ready"), [(".venv", True), (".venv", False), ("other", True)])
+def test_only_the_environment_of_make_is_made_again_by_make(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, folder: str, ready: bool
+) -> None:
+    """The README's has no torch and no vLLM, and is in .venv, too."""
+    (repository / ".venv").mkdir()
+    if ready:
+        (repository / ".venv" / "ready").touch()
+    monkeypatch.setattr(sys, "prefix", str(repository / folder))
+    monkeypatch.delenv("HERMES_LAB_IMAGE", raising=False)
+    installed_from(monkeypatch, {"url": repository.as_uri(), "dir_info": {"editable": True}})
+    made = (folder, ready) == (".venv", True)
+    again = f"make -C '{repository}' setup" if made else f"{sys.executable} -m pip install -e '{repository}'"
+    assert f"pull --ff-only && {again}; or" in how_to_update()
 
 
 @pytest.mark.parametrize(
@@ -105,6 +122,7 @@ def test_other_installers(prefix: Path, monkeypatch: pytest.MonkeyPatch, file: s
 def test_a_container(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMES_LAB_IMAGE", "1")
     assert "docker compose up -d --build" in how_to_update()
+    assert "docker compose -f docker-compose.lab.yml build lab" in how_to_update()
 
 
 def test_the_package_of_these_tests_has_a_record() -> None:

@@ -24,7 +24,7 @@ BACKENDS = {
 
 
 def table() -> str:
-    rows = [f"| promise | {' | '.join(BACKENDS)} |", "|---" * (len(BACKENDS) + 1) + "|"]
+    rows = [f"| guarantee | {' | '.join(BACKENDS)} |", "|---" * (len(BACKENDS) + 1) + "|"]
     for promise in get_args(Promise):
         cells = ("no" if promise in unkept(config) else "yes" for config in BACKENDS.values())
         rows.append(f"| `{promise}` | {' | '.join(cells)} |")
