@@ -18,6 +18,7 @@ from hermes_lab.envs.refusals import (
     NO_REPLY,
     NO_REWARD,
     POLICIES,
+    REWRITTEN,
     UNREVIEWED,
     UNSCORED,
     count_equal_rewards,
@@ -179,6 +180,8 @@ def _remedy(reason: str, settings: Settings) -> str:
         UNSCORED: unjudged,
         NO_REWARD: unjudged,
         NO_REPLY: "the prompt leaves no room for a reply: agent.prompt=compact, or fewer agent.toolsets",
+        REWRITTEN: "the conversation filled the context in a review: a model with a longer context, or less text: "
+        "agent.prompt=compact, fewer agent.toolsets, a lower agent.max_iterations",
         UNREVIEWED: "work that ends without an answer is not reviewed: agent.max_iterations above "
         f"{settings.run.agent.max_iterations}{settings.where}, or {settings.start}",
     }

@@ -12,6 +12,7 @@ UNSCORED = "without a scored rollout"
 UNREVIEWED = "without a review"
 POLICIES = "of several policies"
 LIBRARIES = "of another library"
+REWRITTEN = "with a rewritten prompt"
 
 INCOMPLETE = frozenset({FAILED, NO_REWARD, ERRORED, UNSCORED})
 """The group was not measured, so it says nothing about what the next ones teach."""

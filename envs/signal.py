@@ -74,16 +74,18 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     """Measured from groups. A group is `usable` if it is trained on, or sent, and its rewards differ; `refused` has the
     other ones by reason. `incomplete` groups, with an errored or unjudged rollout, are left out of the rest.
 
-    `within` is the mean over groups of the sample variance s_g^2 of their G rewards, which is what can be learned from;
-    `between` the variance of what groups earn in expectation, estimated as max(0, Var(group means) - within / G), with
-    sample variances (one-way analysis of variance with random effects; Searle, Casella and McCulloch, Variance
-    Components, 1992, section 3.6). `parts` has the groups by what their skills know.
+    The variances are of `compared` groups: those that are refused for another reason than equal rewards teach nothing,
+    whatever they earn. `within` is the mean over groups of the sample variance s_g^2 of their G rewards, which is what
+    can be learned from; `between` the variance of what groups earn in expectation, estimated as max(0, Var(group means)
+    - within / G), with sample variances (one-way analysis of variance with random effects; Searle, Casella and
+    McCulloch, Variance Components, 1992, section 3.6). `parts` has the groups by what their skills know.
     """
 
     groups: int
     usable: int
     refused: dict[str, int] = {}
     incomplete: int = 0
+    compared: int = 0
     within: float = 0.0
     between: float = 0.0
     parts: dict[str, Part] = {}
@@ -108,9 +110,10 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
         missing = f"; {counted(self.incomplete, 'incomplete group')} left out" if self.incomplete else ""
         total = self.within + self.between
         share = f", so {100 * self.within / total:.0f} % of it can be learned from" if total else ""
+        variance = f"of rewards: {self.within:.3g} within groups, {self.between:.3g} between groups{share}"
         return [
             ("usable", f"{self.rate} groups can be trained on{self.reasons()}{missing}"),
-            ("variance", f"of rewards: {self.within:.3g} within groups, {self.between:.3g} between groups{share}"),
+            ("variance", variance if self.compared else "of rewards: not measured, since all groups are refused"),
             *(("knowledge", f"{label}: {part.sentence()}") for label, part in sorted(self.parts.items())),
         ]
 
@@ -134,7 +137,7 @@ def signal_of(groups: Iterable[Rated]) -> Signal:
     parts: dict[str, Part] = {}
     for each in whole:
         parts[each.label] = _with(parts.get(each.label, Part()), each)
-    earned = [each.rewards for each in whole if each.rewards]
+    earned = [each.rewards for each in whole if each.rewards and (not each.refused or each.refused.endswith(EQUAL))]
     within = _mean([_variance(rewards) for rewards in earned])
     means = [_mean(rewards) for rewards in earned]
     size = _mean([float(len(rewards)) for rewards in earned])
@@ -143,6 +146,7 @@ def signal_of(groups: Iterable[Rated]) -> Signal:
         usable=sum(not each.why for each in whole),
         refused=dict(Counter(each.why for each in whole if each.why).most_common()),
         incomplete=len(judged) - len(whole),
+        compared=len(earned),
         within=within,
         between=max(0.0, _variance(means) - within / size) if size else 0.0,
         parts=parts,

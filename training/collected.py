@@ -1,7 +1,7 @@
 """What the rollouts of a round gave: episodes, scored groups, and the values of reviews."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from hermes_lab.envs.learning.config import Objective
 from hermes_lab.envs.learning.records import read_learned
 from hermes_lab.envs.learning.worth import MeanValue, mean_value
 from hermes_lab.envs.refusals import UNSCORED
+from hermes_lab.training.select import is_held_out
 from hermes_lab.types import Episode, ScoredGroup
 
 
@@ -37,6 +38,12 @@ def collected(episodes: Sequence[Episode], folders: Sequence[Path], objective: O
         refused.update(each.refused)
     groups = [group for each in learned for group in each.groups if objective == "both" or group.kind == "review"]
     return Collected(groups, refused, mean_value(value for each in learned for value in each.values))
+
+
+def held_out_keys(episodes: Sequence[Episode], held_out: Collection[str], objective: Objective) -> frozenset[str]:
+    """The keys of episodes that must not be trained on, given the digests of held-out tasks."""
+    keys = frozenset(each.key for each in episodes if is_held_out(each, held_out))
+    return keys if objective == "solve" else held_out_lanes(episodes, keys)
 
 
 def held_out_lanes(episodes: Sequence[Episode], held_out: frozenset[str]) -> frozenset[str]:

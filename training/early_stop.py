@@ -27,8 +27,8 @@ class Start(NamedTuple):
 
 
 def partly(used: int, wanted: int, advice: Callable[[], list[str]]) -> str:
-    """A warning with advice if a round has usable groups, but fewer than half of the `wanted` ones; else ""."""
-    if not 0 < 2 * used < wanted:
+    """A warning with advice if fewer than half of the `wanted` groups are usable; else ""."""
+    if 2 * used >= wanted:
         return ""
     return f"only {used} of {wanted} groups are trained on. Try: {listed(advice())}"
 

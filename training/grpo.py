@@ -22,7 +22,7 @@ from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.weights import Say
 from hermes_lab.records import read_episodes, write_json
 from hermes_lab.training.adapters import is_finished, new_version, write_card
-from hermes_lab.training.collected import Collected, collected, held_out_lanes
+from hermes_lab.training.collected import Collected, collected, held_out_keys
 from hermes_lab.training.curriculum import FamilyRound, describe_rates, draw_groups, family_round
 from hermes_lab.training.early_stop import EQUAL, Start, advice, partly, reason, review_advice, rounds_without_signal
 from hermes_lab.training.group_filter import FilteredGroups, Rules, filter_groups, with_missing
@@ -41,8 +41,8 @@ from hermes_lab.training.heldout import evaluate, heldout_summary
 from hermes_lab.training.lock import load_lock
 from hermes_lab.training.lora import require_libraries
 from hermes_lab.training.rounds import FinishedRound, Policy, RoundTraining
-from hermes_lab.training.select import is_held_out, refusals
-from hermes_lab.types import Episode, ScoredGroup
+from hermes_lab.training.select import refusals
+from hermes_lab.types import Episode, GroupKind, ScoredGroup
 
 
 def train_grpo(config: GrpoConfig, open_sampler: OpenSampler, say: Say, command: str = "") -> Path:
@@ -103,9 +103,13 @@ def _stop_without_signal(grpo_run: GrpoRun) -> None:
     refused = Counter[str]()
     for each in last:
         refused.update(each.refused)
-    tips = _advice([each.reviews for each in last if each.reviews], measured, refused, grpo_run)
+    reviews = [each.reviews for each in last if each.reviews]
+    tips = _advice(reviews, measured, refused, grpo_run)
     kept = f"{last[-1].version.folder} is kept" if last[-1].steps else "there is no adapter"
-    said = measured.sentence(grpo_run.grpo.max_reply_tokens, grpo_run.grpo.temperature)
+    said = "; ".join(each.sentence() for each in reviews)
+    if not reviews or grpo_run.config.objective == "both":
+        solving = measured.sentence(grpo_run.grpo.max_reply_tokens, grpo_run.grpo.temperature)
+        said = f"{said}; {solving}" if said else solving
     why = reason([each.round for each in last], said, refused, tips)
     grpo_run.rounds.stop(why, last[-1])
     raise ConfigError(f"train: {why}. The training stops, {kept}; rollouts: {grpo_run.rounds.folder(last[-1].round)}")
@@ -114,20 +118,38 @@ def _stop_without_signal(grpo_run: GrpoRun) -> None:
 def _advice(
     reviews: Sequence[MeanValue], measured: Measured, refused: Mapping[str, int], grpo_run: GrpoRun
 ) -> list[str]:
-    """What to change. It names the values of the first family."""
+    """What to change, for reviews if there are `reviews`, and for rollouts if the training is on these (too). It names
+    the values of the first family."""
+    start = _start(grpo_run)
+    tips = review_advice(reviews, refused, start) if reviews else []
+    if not reviews or grpo_run.config.objective == "both":
+        tips += advice(measured, refused, start)
+    return list(dict.fromkeys(tips))
+
+
+def _start(grpo_run: GrpoRun) -> Start:
     run = training_batch(grpo_run.config, grpo_run.locked, 1, "", grpo_run.rounds.out, grpo_run.families[0]).config
     parent, families = bool(grpo_run.start.folder), bool(grpo_run.config.families)
-    start = Start(grpo_run.grpo, run, grpo_run.locked.max_token_length, parent, families)
-    return review_advice(reviews, refused, start) if reviews else advice(measured, refused, start)
+    return Start(grpo_run.grpo, run, grpo_run.locked.max_token_length, parent, families)
+
+
+class _Part(NamedTuple):
+    """The groups of one kind: how many are used, the refused ones by reason, and their rollouts."""
+
+    used: int
+    refused: dict[str, int]
+    measured: Measured
 
 
 class _Selection(NamedTuple):
-    """The groups of a round: all that were collected, and those to train on. `untrained` is the round without steps."""
+    """The groups of a round: all that were collected, those to train on, and both by kind. `untrained` is the round
+    without steps."""
 
     found: Collected
     gated: FilteredGroups
     measured: Measured
     untrained: FinishedRound
+    parts: dict[GroupKind, _Part]
 
 
 def _round(grpo_run: GrpoRun, sampler: Sampler, say: Say) -> None:
@@ -161,7 +183,8 @@ def _select(grpo_run: GrpoRun, done: list[FinishedRound], by_family: Mapping[str
     number, policy = len(done) + 1, grpo_run.policy(done)
     episodes = [episode for found in by_family.values() for episode in found]
     found = _found(grpo_run, number, episodes)
-    gated = filter_groups(found.groups, _rules(grpo_run, done, episodes))
+    rules = _rules(grpo_run, done, episodes)
+    gated = filter_groups(found.groups, rules)
     gated = gated._replace(refused=with_missing(gated.refused, found.refused))
     write_groups(gated.groups, grpo_run.rounds.folder(number) / "groups.jsonl")
     reward, length = _means(found.groups)
@@ -181,12 +204,24 @@ def _select(grpo_run: GrpoRun, done: list[FinishedRound], by_family: Mapping[str
         reviews=found.reviews,
         families=_success(grpo_run, by_family, _drawn(grpo_run, done)) if grpo_run.config.families else {},
     )
-    return _Selection(found, gated, measured, untrained)
+    return _Selection(found, gated, measured, untrained, _parts(found, rules, episodes))
+
+
+def _parts(found: Collected, rules: Rules, episodes: Sequence[Episode]) -> dict[GroupKind, _Part]:
+    """The groups of each kind. What gave no group of a learning episode was to be one of reviews."""
+    parts: dict[GroupKind, _Part] = {}
+    for kind in dict.fromkeys(group.kind for group in found.groups):
+        own = [group for group in found.groups if group.kind == kind]
+        members = {key for group in own for key in group.episodes}
+        kept = filter_groups(own, rules)
+        refused = with_missing(kept.refused, found.refused if kind == "review" else {})
+        parts[kind] = _Part(len(kept.groups), refused, measure([each for each in episodes if each.key in members], own))
+    return parts
 
 
 def _report(grpo_run: GrpoRun, selection: _Selection, title: str, say: Say) -> None:
     """Reports the rewards of the round, and how many of its groups are usable."""
-    found, gated, measured, untrained = selection
+    found, gated, measured, untrained, _ = selection
     left_out = f"; {gated.left_out} sequences before a rewritten prompt excluded" if gated.left_out else ""
     why = measured.equal() if EQUAL in gated.refused and not found.reviews else ""
     say(
@@ -200,10 +235,26 @@ def _report(grpo_run: GrpoRun, selection: _Selection, title: str, say: Say) -> N
 def _warn_of_few(grpo_run: GrpoRun, selection: _Selection, title: str, say: Say) -> None:
     """Warns, with advice, if fewer than half of the wanted groups are usable."""
     found, gated = selection.found, selection.gated
+    if grpo_run.config.objective == "both":
+        _warn_of_kinds(grpo_run, selection, title, say)
+        return
     own = [found.reviews] if found.reviews else []
     tips = partial(_advice, own, selection.measured, gated.refused, grpo_run)
     if warning := partly(len(gated.groups), _wanted(grpo_run, found), tips):
         say(f"{title}: warning: {warning}")
+
+
+def _warn_of_kinds(grpo_run: GrpoRun, selection: _Selection, title: str, say: Say) -> None:
+    """Warns of reviews and of follow-ups apart: one kind may have no usable group while the other one has many."""
+    start = _start(grpo_run)
+    for kind, part in selection.parts.items():
+        if kind == "review":
+            own = [selection.found.reviews] if selection.found.reviews else []
+            tips = partial(review_advice, own, part.refused, start)
+        else:
+            tips = partial(advice, part.measured, part.refused, start)
+        if warning := partly(part.used, part.used + sum(part.refused.values()), tips):
+            say(f"{title}: warning: {'reviews' if kind == 'review' else 'follow-ups'}: {warning}")
 
 
 def _review_sentence(reviews: MeanValue, used: Sequence[ScoredGroup]) -> str:
@@ -287,14 +338,13 @@ def _success(
 
 
 def _rules(grpo_run: GrpoRun, done: list[FinishedRound], episodes: list[Episode]) -> Rules:
-    held_out = frozenset(e.key for e in episodes if is_held_out(e, grpo_run.held_out))
     policies = list(dict.fromkeys([grpo_run.start.digest, *(each.version.digest for each in done)]))
     return Rules(
         group_size=grpo_run.grpo.group_size,
         max_tokens=grpo_run.locked.max_token_length,
         policies=policies[-1 - grpo_run.grpo.max_batches_offpolicy :],
         splits=grpo_run.config.gate.splits,
-        held_out=held_out if grpo_run.config.objective == "solve" else held_out_lanes(episodes, held_out),
+        held_out=held_out_keys(episodes, grpo_run.held_out, grpo_run.config.objective),
     )
 
 
@@ -312,6 +362,8 @@ def _train(grpo_run: GrpoRun, finished: FinishedRound, gated: FilteredGroups, fo
     }
     if finished.reviews:
         constants |= {"review_value": finished.reviews.value, "review_uplift": finished.reviews.uplift}
+        if finished.reviews.error is not None:
+            constants["review_value_error"] = finished.reviews.error
     if finished.families:
         constants["families"] = {name: to_builtins(each) for name, each in finished.families.items()}
     history = [*(each.families for each in grpo_run.rounds.done()), finished.families] if finished.families else ()

@@ -31,7 +31,7 @@ def grpo_card(
 ) -> Card:
     """The card of a round's version: `rows` counts the trained sequences, `steps` the steps of the round."""
     steps = training_run.rows()
-    wanted = {*METRICS.values(), "reward", "length", "review_value", "review_uplift"}
+    wanted = {*METRICS.values(), "reward", "length", "review_value", "review_value_error", "review_uplift"}
     # The mismatch is only measured at the first step.
     last = {name: value for row in steps for name, value in row.items() if name in wanted}
     parent = round_batch.policy.folder

@@ -168,9 +168,9 @@ def round_batches(
     config: GrpoConfig, locked: LockedConfig, number: int, adapter: str, folder: Path, groups: Mapping[str, int]
 ) -> list[Batch]:
     """The rollouts of a round, in the run folders of `folder`. `groups` is their number by family; "" without
-    families."""
+    families. With learning episodes there are as many groups as whole ones give, at least that number."""
     return [
-        batch._replace(tasks=max(1, count // batch.reviews.tasks) if batch.reviews else count)
+        batch._replace(tasks=-(-count // batch.reviews.tasks) if batch.reviews else count)
         for family, count in groups.items()
         for batch in [training_batch(config, locked, number, adapter, folder / run_name(family), family)]
     ]

@@ -18,7 +18,7 @@ from hermes_lab.tasks.registry import load_suite, wrap_suite_errors
 from hermes_lab.text.counted import counted
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.batch_tasks import batch_tasks
-from hermes_lab.training.collected import Collected, collected
+from hermes_lab.training.collected import Collected, collected, held_out_keys
 from hermes_lab.training.curriculum import draw_groups
 from hermes_lab.training.early_stop import Start, advice, reason, review_advice
 from hermes_lab.training.evaluations import read_evaluations
@@ -34,7 +34,7 @@ from hermes_lab.training.grpo_config import (
     training_batch,
     unshared,
 )
-from hermes_lab.training.grpo_run import Sampler, check_inputs
+from hermes_lab.training.grpo_run import Sampler, check_inputs, held_out_digests
 from hermes_lab.training.lock import GrpoLock, LockedConfig
 from hermes_lab.training.lora import require_libraries
 from hermes_lab.training.plan import Plan, Row, plan_grpo_steps
@@ -81,6 +81,7 @@ def grpo_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock) -> list[
         ("held-out", _heldout(config, locked, grpo)),
         ("tokens", _tokens(locked, grpo, first, rounds * size)),
         ("usable", _usable(grpo)),
+        ("variance", _variance()),
     ]
     if first[0].reviews:
         sampled = [
@@ -118,7 +119,8 @@ def probe(config: GrpoConfig, locked: LockedConfig, sampler: Sampler, groups: in
         raise ModelError(f"{folder}: no rollout finished; see its episodes")
     found = collected(episodes, [batch.folder for batch in batches], config.objective)
     policy = adapter_digest(parent) if parent else locked.base_model
-    rules = Rules(grpo.group_size, locked.max_token_length, [policy], config.gate.splits)
+    held_out = held_out_keys(episodes, held_out_digests(config), config.objective)
+    rules = Rules(grpo.group_size, locked.max_token_length, [policy], config.gate.splits, held_out)
     used = filter_groups(found.groups, rules).groups
     signal = signal_of(_rated(found, rules, episodes))
     refused = with_missing(filter_groups(found.groups, rules).refused, found.refused)
@@ -130,16 +132,25 @@ def probe(config: GrpoConfig, locked: LockedConfig, sampler: Sampler, groups: in
         tips, said = advice(measured, refused, start), measured.sentence(grpo.max_reply_tokens, grpo.temperature)
     if not used:
         raise ConfigError(f"probe: {reason([1], said, refused, tips)}; rollouts: {folder}")
-    wanted = len(found.groups) + sum(found.refused.values()) if config.objective == "both" else groups
+    whole, note = _wanted(batches, groups)
+    wanted = len(found.groups) + sum(found.refused.values()) if config.objective == "both" else whole
     none = (1 - len(used) / wanted) ** grpo.groups_per_round
     equal = "" if found.reviews else measured.equal()
     a_round = f"about {grpo.groups_per_round * len(used) / wanted:.1f} of {grpo.groups_per_round} in a round, "
     chance = "" if config.objective == "both" else f"{a_round}none with probability {_percent(none)}; "
     return [
-        ("probe", f"{len(used)} of {wanted} groups usable{equal}: {said}; {chance}rollouts: {folder}"),
+        ("probe", f"{len(used)} of {wanted} groups usable{equal}{note}: {said}; {chance}rollouts: {folder}"),
         *signal.rows(),
         *([("advice", listed(tips))] if signal.few else []),
     ]
+
+
+def _wanted(batches: Sequence[Batch], groups: int) -> tuple[int, str]:
+    """The groups that the batches give, and what to say if they are more than those asked for."""
+    wanted = sum(batch.tasks * (batch.reviews.tasks if batch.reviews else 1) for batch in batches)
+    if wanted == groups:
+        return wanted, ""
+    return wanted, f" ({groups} were asked for, and a learning episode gives {wanted // batches[0].tasks})"
 
 
 def _rated(found: Collected, rules: Rules, episodes: Sequence[Episode]) -> list[Rated]:
@@ -279,6 +290,11 @@ def _usable(grpo: GrpoLock) -> str:
         f"a group is usable if its rewards differ; expected usable groups by success rate: {usable}; chance that the "
         f"first round has none: {none}"
     )
+
+
+def _variance() -> str:
+    expected = ", ".join(f"{_percent(rate)} -> {rate * (1 - rate):.2g}" for rate in _RATES)
+    return f"within a group, expected by success rate p, p (1 - p) for rewards of 0 or 1: {expected}"
 
 
 def _server(config: GrpoConfig, locked: LockedConfig) -> list[Row]:

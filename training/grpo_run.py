@@ -102,7 +102,7 @@ def check_inputs(
     """
     grpo_lock(config, locked)
     reviews_lock(config, locked)
-    out, held_out = Path(config.out), _held_out(config)
+    out, held_out = Path(config.out), held_out_digests(config)
     made_from = {
         "lock": lock_digest(locked),
         "rollouts": "" if config.families else config_digest(training_batch(config, locked, 1, "", out).config),
@@ -126,7 +126,7 @@ def check_inputs(
     return start, made_from, held_out
 
 
-def _held_out(config: GrpoConfig) -> frozenset[str]:
+def held_out_digests(config: GrpoConfig) -> frozenset[str]:
     """The digests of the tasks in the runs of `gate.held_out`."""
     return frozenset(task_digest(e) for run in config.gate.held_out for e in read_episodes(Path(run)))
 

@@ -49,6 +49,7 @@ def review_rows(config: GrpoConfig, locked: LockedConfig, grpo: GrpoLock, batch:
             f"standard deviation is {deviation:.2f} where skills change {example}, which "
             f"{followups_needed(_WITH, _WITHOUT)} follow-ups of one library show with power .8 (here {size})",
         ),
+        ("usable", "not measured; how many groups differ depends on what the reviews write: add --probe N"),
     ]
 
 

@@ -8,6 +8,7 @@ sequences are the sampler's: atroposlib's `tokenize_for_trainer` marks nothing t
 """
 
 import asyncio
+import logging
 import shlex
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from hermes_lab.envs.atropos.config import EnvConfig, load_env_config
 from hermes_lab.envs.atropos.evaluate import evaluate, greedy
 from hermes_lab.envs.atropos.source import GroupSource, Item
 from hermes_lab.envs.atropos.tally import Tally
+from hermes_lab.envs.atropos.watch import Watch
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.weights import resolve, silent
@@ -80,7 +82,13 @@ class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
         if self._config.env.objective != "solve":
             raise ConfigError("env.objective: atroposlib's loop makes one group per task; use `hermes-lab env serve`")
         rollouts = await self._open(self._config.rollouts)
-        self._source = GroupSource(self._config, rollouts, self._tally, _drop)
+        watch = Watch(self._config, self._tally, logging.getLogger(__name__).warning)
+        self._tally.judged = watch.judged
+
+        async def keep(episode: Episode) -> None:
+            watch.saw(episode)
+
+        self._source = GroupSource(self._config, rollouts, self._tally, keep)
         self._items = self._source.items()
 
     async def get_next_item(self) -> Item:
@@ -162,10 +170,6 @@ class HermesLabAtroposEnv(BaseEnv):  # type: ignore[misc]
 
         self._keepers.append(asyncio.create_task(keep()))
         return await opened
-
-
-async def _drop(episode: Episode) -> None:
-    del episode
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from hermes_lab.envs.atropos.source import GIVE_UP, Keep, Made, NothingWorks
 from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.learning.groups import LearningGroups, learning_groups
 from hermes_lab.envs.learning.lanes import Draw, LearningLane, draw_lanes
-from hermes_lab.envs.learning.run import LearningRun
+from hermes_lab.envs.learning.run import LaneOutcome, LearningRun
 from hermes_lab.envs.learning.worth import ReviewValue, reviews_of
 from hermes_lab.envs.refusals import FAILED
 from hermes_lab.envs.rollouts import Rollouts
@@ -68,12 +68,16 @@ class LearningSource:
         if self._without >= GIVE_UP:
             raise NothingWorks(f"the work of the last {GIVE_UP} learning episodes errored: {self._tally.last_error}")
         found = learning_groups([outcome], self._worth, self._kinds)
-        episodes = {**outcome.followups, **{reviewed.work.key: reviewed.work for reviewed in outcome.reviewed}}
-        return made_groups(found, episodes, self._config.env, self.longest, self._tally)
+        return made_groups(found, rollouts_of(outcome), self._config.env, self.longest, self._tally)
 
     async def _keep(self, episode: Episode) -> None:
         self._tally.saw([episode])
         await self._keep_episode(episode)
+
+
+def rollouts_of(outcome: LaneOutcome) -> dict[str, Episode]:
+    """The work and the follow-ups of a learning episode by key, without those that errored."""
+    return {**outcome.followups, **{reviewed.work.key: reviewed.work for reviewed in outcome.reviewed}}
 
 
 def kinds_of(env: EnvSection) -> tuple[GroupKind, ...]:

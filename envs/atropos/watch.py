@@ -1,6 +1,7 @@
 """Warns after the first groups of an environment if too few are usable, with the cause."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hermes_lab.envs.advice import Settings, Value, advice, listed, measure, tips
@@ -9,23 +10,29 @@ from hermes_lab.envs.atropos.tally import Tally
 from hermes_lab.envs.groups import build_groups
 from hermes_lab.envs.learning.advice import review_causes
 from hermes_lab.envs.learning.worth import mean_value
-from hermes_lab.envs.signal import Rated, Signal, signal_of
+from hermes_lab.envs.signal import REVIEWS, Rated, Signal, signal_of
 from hermes_lab.models.weights import Say
 from hermes_lab.types import Episode
 
-FIRST = 8
-"""Whole groups after which the environment is judged."""
+LOOKS = (8, 16, 32, 64)
+"""Whole groups of a kind after which they are judged, until there is a warning."""
+NONE = 16
+"""Groups of a kind, whole or not, after which it is said that none was sent."""
+MOST = 256
+"""Groups after which an environment is not followed any more, so that its memory does not grow."""
 
 
 class Explained(NamedTuple):
-    """How the rollouts or reviews of groups went, and what would raise the signal."""
+    """The groups of one kind: their signal, how the rollouts or reviews went, and what would raise the signal."""
 
+    kind: str
+    signal: Signal
     sentence: str
     tips: list[str]
 
 
 class Watch:
-    """Follows an environment until its first `FIRST` groups are whole."""
+    """Follows the groups of an environment, reviews and rollouts apart, and warns once of each kind."""
 
     def __init__(self, config: EnvConfig, tally: Tally, say: Say, *, locked: bool = False) -> None:
         self._config = config
@@ -34,6 +41,8 @@ class Watch:
         self._say = say
         self._seen: list[Episode] = []
         self._groups: list[Rated] = []
+        self._closed: set[str] = set()
+        self._kinds = 2 if config.env.objective == "both" else 1
         self._open = config.env.group_size > 1  # otherwise there is nothing to compare
 
     def saw(self, episode: Episode) -> None:
@@ -42,38 +51,75 @@ class Watch:
             self._seen.append(episode)
 
     def judged(self, group: Rated) -> None:
-        """Takes a group; says a warning after the last of the first ones."""
+        """Takes a group; says a warning if too few of its kind can be trained on."""
         if not self._open:
             return
         self._groups.append(group)
-        signal = signal_of(self._groups)
-        if signal.groups < FIRST:
-            return
-        if signal.shown_few:
-            found = explained(self._config, signal, self._seen, self._tally, locked=self._locked)
-            self._say(warning(signal, found))
-        self._open, self._seen, self._groups = False, [], []
+        kind = kind_of(group)
+        if kind not in self._closed:
+            self._look(kind)
+        if len(self._groups) >= MOST or len(self._closed) == self._kinds:
+            self._open, self._seen, self._groups = False, [], []
+
+    def _look(self, kind: str) -> None:
+        groups = [each for each in self._groups if kind_of(each) == kind]
+        signal = signal_of(groups)
+        few = signal.groups in LOOKS and signal.shown_few
+        if few or (len(groups) == NONE and all(each.refused for each in groups)):
+            why = None if few else Counter(each.refused for each in groups)
+            found = explained(self._config, kind, groups, self._seen, self._tally, locked=self._locked, refused=why)
+            self._say(warning(found) if few else nothing_sent(groups, found))
+            self._closed.add(kind)
+        elif signal.groups >= LOOKS[-1]:
+            self._closed.add(kind)
+
+
+def kind_of(group: Rated) -> str:
+    """`reviews` or `rollouts`."""
+    return REVIEWS if group.label == REVIEWS else "rollouts"
 
 
 def explained(
-    config: EnvConfig, signal: Signal, episodes: Sequence[Episode], tally: Tally, *, locked: bool = False
+    config: EnvConfig,
+    kind: str,
+    groups: Sequence[Rated],
+    episodes: Sequence[Episode],
+    tally: Tally,
+    *,
+    locked: bool = False,
+    refused: Mapping[str, int] | None = None,
 ) -> Explained:
-    """What was measured, and advice for what is refused."""
-    settings = settings_of(config, locked=locked)
-    if config.env.objective != "solve":
+    """What was measured of the groups of a kind, and advice for what is `refused`, by default of the whole groups."""
+    settings, signal = settings_of(config, locked=locked), signal_of(groups)
+    refused = signal.refused if refused is None else refused
+    if kind == REVIEWS:
         reviews = mean_value(tally.reviews)
-        return Explained(reviews.sentence(), tips(signal.refused, lambda: review_causes([reviews], settings), settings))
+        return Explained(
+            kind, signal, reviews.sentence(), tips(refused, lambda: review_causes([reviews], settings), settings)
+        )
+    if config.env.objective != "solve":
+        episodes = [each for each in episodes if each.phase == "heldout"]
     sampling, measured = config.model.sampling, measure(episodes, list(build_groups(episodes)))
     sentence = f"{measured.sentence(sampling.max_tokens, sampling.temperature)}{measured.equal()}"
-    return Explained(sentence, tips(signal.refused, lambda: advice(measured, settings), settings))
+    return Explained(kind, signal, sentence, tips(refused, lambda: advice(measured, settings), settings))
 
 
-def warning(signal: Signal, found: Explained) -> str:
+def warning(found: Explained) -> str:
     """The warning, in one line."""
+    signal = found.signal
     parts = "; ".join(f"{label}: {part.usable} of {part.groups}" for label, part in sorted(signal.parts.items()))
     return (
         f"warning: too few usable groups: {signal.rate} of the first groups can be trained on"
         f"{signal.reasons()} ({parts}); {found.sentence}. Try: {listed(found.tips)}"
+    )
+
+
+def nothing_sent(groups: Sequence[Rated], found: Explained) -> str:
+    """The warning where no group was sent, in one line."""
+    reasons = ", ".join(f"{why} {count}" for why, count in Counter(each.refused for each in groups).most_common())
+    return (
+        f"warning: none of the first {len(groups)} groups was sent: {reasons}; {found.sentence}. "
+        f"Try: {listed(found.tips)}"
     )
 
 

@@ -24,7 +24,10 @@ from hermes_lab.envs.stepwise import LoopThread, SteppedModel, Turn
 from hermes_lab.errors import HermesLabError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.weights import silent
+from hermes_lab.rollout import RolloutSpec
 from hermes_lab.skills.library import Library
+from hermes_lab.tasks import load_suite
+from hermes_lab.types import Episode
 
 WORKER = ("model.provider=scripted", "model.name=hermes_lab.tasks.learner:learner")
 """Who works if the configuration names no model: a policy that follows skills, of the lab itself."""
@@ -64,7 +67,9 @@ class LearningEnv(gymnasium.Env[Observation, Action]):
         actions: Actions = "text",
     ) -> None:
         named = [f"suite.name={suite}"] if suite else []
-        self.config = load_config([*WORKER, *named, "learning.arms=[on]", *config, "agent.tool_format=hermes"])
+        self.config = _with_web(
+            load_config([*WORKER, *named, "learning.arms=[on]", *config, "agent.tool_format=hermes"])
+        )
         check_learning(self.config)
         self.worth = DEFAULT if worth is None else read_worth(worth)
         self.outcome: LaneOutcome | None = None
@@ -84,6 +89,7 @@ class LearningEnv(gymnasium.Env[Observation, Action]):
         """Begins a learning episode drawn with `seed`, and waits for its first review; without a seed, the next one."""
         super().reset(seed=seed)
         del options
+        self._begun = False  # whatever fails here, `step` then asks for a reset
         if self._loop is None:
             self._loop = LoopThread()
         if self._stepped is None:
@@ -94,7 +100,7 @@ class LearningEnv(gymnasium.Env[Observation, Action]):
                 self._messages, self._begun = turn, True
                 return observation_of(turn), {
                     "lane": self._stepped.lane.name,
-                    "task_id": self._stepped.lane.tasks[0].id,
+                    "task_id": self._stepped.task_id,
                 }
             _raise_errors(turn.outcome)
         raise HermesLabError(f"{_DRAWS} learning episodes ended without an answer, so there was nothing to review")
@@ -131,6 +137,19 @@ class LearningEnv(gymnasium.Env[Observation, Action]):
             self._loop = None
 
 
+def _with_web(config: RunConfig) -> RunConfig:
+    """With the toolset `web` for tasks that have pages, if no `agent.toolsets` were given: otherwise they cannot be
+    solved."""
+    suite, agent = config.suite, config.agent
+    if {"toolsets", "distribution"} & agent.model_fields_set:
+        return config
+    loaded = load_suite(suite, config.sandbox)
+    tasks = loaded.load(split=split_of(suite, loaded), count=1, seed=suite.seed, world=suite.world)
+    if not any(task.pages for task in tasks):
+        return config
+    return config.model_copy(update={"agent": agent.model_copy(update={"toolsets": (*agent.toolsets, "web")})})
+
+
 _COUNTS = ("solved_before", "solved_after", "rollouts")
 
 
@@ -160,6 +179,8 @@ class SteppedLearning:
 
     def __init__(self, config: RunConfig, worth: ReviewWorth, library: Library) -> None:
         self.lane: LearningLane
+        self.task_id = ""
+        """The task that the model works on, or whose review is asked for."""
         self._config = config
         self._worth = worth
         self._start = Knowledge(library)
@@ -209,8 +230,13 @@ class SteppedLearning:
         await self._keeper
 
     async def _run(self, rollouts: Rollouts) -> Finished:
+        async def roll(spec: RolloutSpec, knowledge: Knowledge) -> Episode:
+            if spec.phase != "heldout":
+                self.task_id = spec.task.id
+            return await rollouts.run(spec, knowledge)
+
         run = LearningRun(
-            rollouts.run,
+            roll,
             self._worth,
             self._config.memory,
             forks=1,

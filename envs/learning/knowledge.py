@@ -64,7 +64,8 @@ def added(before: Knowledge, after: Knowledge) -> Added:
     """The tokens of `after` that are not in `before`, for each skill and file of notes by itself.
 
     What was removed counts as 0: otherwise a review could earn by deleting skills that the follow-up tasks do not need.
-    A text that replaces another one counts with all that is new in it, however long the old one was.
+    A text that replaces another one counts with all that is new in it, however long the old one was. The path of a new
+    file counts as text: the agent sees it when it loads the skill.
     """
     listed = body = 0
     for name, skill in after.library.skills.items():
@@ -73,6 +74,7 @@ def added(before: Knowledge, after: Knowledge) -> Added:
         texts = skill.files | {"": skill_format.shown(skill).encode()}
         old_texts = old.files | {"": skill_format.shown(old).encode()} if old else {}
         body += sum(_new(old_texts.get(path, b""), data) for path, data in texts.items())
+        body += sum(len(path.encode()) for path in texts.keys() - old_texts.keys())
     for target in FILES:
         old_notes, notes = ("".join(f"{entry}\n" for entry in each.notes.of(target)) for each in (before, after))
         listed += _new(old_notes.encode(), notes.encode())

@@ -49,8 +49,8 @@ class Draw(NamedTuple):
 def draw_lanes(suite: Suite, config: RunConfig, worth: ReviewWorth, draw: Draw, start: Knowledge) -> list[LearningLane]:
     """The learning episodes of a draw, which depend on the arguments alone.
 
-    The tasks of one world are all different. Raises `ConfigError` if a world has too few, and for tasks that a model
-    grades: a skill can flatter it.
+    The tasks of one world are all different, and so are their expected outputs. Raises `ConfigError` if a world has too
+    few, and for tasks that a model grades: a skill can flatter it.
     """
     arm: Literal["on", "placebo"] = "placebo" if config.learning.arms == ("placebo",) else "on"
     start = emptied(start) if arm == "placebo" else start
@@ -69,19 +69,23 @@ def draw_lanes(suite: Suite, config: RunConfig, worth: ReviewWorth, draw: Draw, 
 
 def _different(suite: Suite, draw: Draw, world: int, count: int) -> list[Task]:
     """The first `count` tasks of a world that differ from each other: in their files, setup or pages, or in the prompt
-    if they have none of these."""
+    if they have none of these, and in what they expect to be answered."""
     found: dict[bytes, Task] = {}
     for wanted in (count, count * _SPARE):
-        found = {}
+        found, answers = {}, set[str]()
         for task in suite.load(split=draw.split, count=wanted, seed=draw.seed, world=world):
             _refuse_judge(suite, task)
-            found.setdefault(_instance(task), task)
+            answer = task.truth.get("expected_output")
+            if answer is not None and str(answer) in answers:
+                continue
+            if found.setdefault(_instance(task), task) is task:
+                answers.add(str(answer))
         if len(found) >= count:
             return list(found.values())[:count]
     raise ConfigError(
         f"reviews: {count} different tasks are needed, and world {world} of {suite.name} has {len(found)} among "
-        f"{count * _SPARE}: the answer of a task must not be that of a follow-up; lower reviews.followups or "
-        "reviews.tasks"
+        f"{count * _SPARE}: neither a task nor its expected output may be that of a follow-up; lower reviews.followups "
+        "or reviews.tasks"
     )
 
 

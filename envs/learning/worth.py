@@ -1,5 +1,7 @@
 """What each review of a learning episode is worth."""
 
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -9,8 +11,9 @@ from hermes_lab.envs.groups import weights_of
 from hermes_lab.envs.learning.config import ReviewWorth
 from hermes_lab.envs.learning.knowledge import Added, added, digest_of
 from hermes_lab.envs.learning.run import LaneOutcome, Reviewed, followup_specs
-from hermes_lab.envs.refusals import ERRORED, LIBRARIES, POLICIES, UNREVIEWED, UNSCORED
+from hermes_lab.envs.refusals import ERRORED, LIBRARIES, POLICIES, REWRITTEN, UNREVIEWED, UNSCORED
 from hermes_lab.knowledge import Knowledge
+from hermes_lab.text.counted import counted
 from hermes_lab.types import Episode, Review, Reward
 
 VALUE_VERSION = 1
@@ -54,7 +57,8 @@ def values_of(outcome: LaneOutcome, reviewed: Reviewed, worth: ReviewWorth) -> l
     """The values of all reviews of one finished episode, or why there are none.
 
     They are compared with each other, so one missing rollout, and one by another policy or with another library than
-    it must be, refuses them all.
+    it must be, refuses them all. So does a rewritten prompt of one of several reviews: each continues a summary of its
+    own.
     """
     work = reviewed.work
     if not reviewed.after:
@@ -64,6 +68,8 @@ def values_of(outcome: LaneOutcome, reviewed: Reviewed, worth: ReviewWorth) -> l
         return Refused(ERRORED)
     if not all(review.trajectory and review.trajectory.steps for review in reviews_of(work)):
         return Refused(UNREVIEWED)  # the conversation leaves no room for a reply
+    if _is_rewritten(work):
+        return Refused(REWRITTEN)
     solved: dict[str, int] = {}
     for library in reviewed.changed:
         found = _followups(outcome, library, worth)
@@ -71,6 +77,15 @@ def values_of(outcome: LaneOutcome, reviewed: Reviewed, worth: ReviewWorth) -> l
             return refused
         solved[digest_of(library)] = sum(bool(each and each.success) for each in found)
     return [_value(reviewed, fork, library, solved, worth, outcome) for fork, library in enumerate(after)]
+
+
+def _is_rewritten(work: Episode) -> bool:
+    """Whether the context of one of several reviews was compressed, or they do not begin with the same tokens."""
+    reviews = [review.trajectory for review in reviews_of(work) if review.trajectory]
+    before = work.trajectory.compressions if work.trajectory else ()
+    firsts = [trajectory.branches[0] for trajectory in reviews if trajectory.branches]
+    prompts = {first.token_ids[: first.mask.index(1)] if 1 in first.mask else first.token_ids for first in firsts}
+    return len(reviews) > 1 and (len(prompts) > 1 or any(each.compressions != before for each in reviews))
 
 
 def _followups(outcome: LaneOutcome, library: Knowledge, worth: ReviewWorth) -> list[Episode | None]:
@@ -127,7 +142,11 @@ def review_reward(without: float, with_: float, tokens: Added, worth: ReviewWort
 
 class MeanValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The reviews of several learning episodes: how many were measured, how many changed the library, the mean reward,
-    the mean change of success, its two rates over the reviews that changed something, and the mean cost."""
+    the mean change of success, its two rates over the reviews that changed something, and the mean cost.
+
+    `error` is the standard error of the mean reward over `episodes` learning episodes, whose reviews share rollouts and
+    so are not independent; None if it is not known, as for fewer than two of them.
+    """
 
     reviews: int
     wrote: int
@@ -136,16 +155,26 @@ class MeanValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
     with_: float = 0.0
     without: float = 0.0
     cost: float = 0.0
+    episodes: int = 0
+    error: float | None = None
 
     def sentence(self) -> str:
         """For a report."""
         if not self.reviews:
             return "no review was measured"
         change = f", {100 * self.without:.0f} % -> {100 * self.with_:.0f} % of follow-ups solved" if self.wrote else ""
+        cost = f"{0.0 - self.cost:+.3f} cost" if self.cost else "no cost"
         return (
-            f"mean value of a review {self.value:+.3f} ({self.uplift:+.3f} success, {0.0 - self.cost:+.3f} cost); "
+            f"mean value of a review {self.value:+.3f} ({self.uplift:+.3f} success, {cost}){self._certainty()}; "
             f"{self.wrote} of {self.reviews} reviews changed the library{change}"
         )
+
+    def _certainty(self) -> str:
+        if not self.episodes:  # of an older version
+            return ""
+        over = counted(self.episodes, "learning episode")
+        known = "unknown from" if self.error is None else f"{self.error:.3f} over"
+        return f", standard error {known} {over}"
 
 
 def mean_value(values: Iterable[ReviewValue]) -> MeanValue:
@@ -160,7 +189,31 @@ def mean_value(values: Iterable[ReviewValue]) -> MeanValue:
         with_=_mean([value.solved_after / value.rollouts for value in wrote]),
         without=_mean([value.solved_before / value.rollouts for value in wrote]),
         cost=_mean([-(value.reward.terms["listed"] + value.reward.terms["body"]) for value in values]),
+        episodes=len(set(map(_learning_episode, values))),
+        error=_clustered_error(values),
     )
+
+
+def _clustered_error(values: Sequence[ReviewValue]) -> float | None:
+    """The standard error of the mean reward, with reviews of a learning episode as a cluster; None for fewer than two.
+
+    With N reviews in C clusters it is sqrt(C / (C - 1) sum over clusters of (sum of deviations from the mean)^2) / N
+    (Liang and Zeger 1986; for a mean see Cameron and Miller 2015, section II).
+    """
+    mean = _mean([value.reward.value for value in values])
+    sums: dict[tuple[str, ...], float] = defaultdict(float)
+    for value in values:
+        sums[_learning_episode(value)] += value.reward.value - mean
+    if len(sums) < 2:
+        return None
+    spread = math.fsum(each * each for each in sums.values()) * len(sums) / (len(sums) - 1)
+    return math.sqrt(spread) / len(values)
+
+
+def _learning_episode(value: ReviewValue) -> tuple[str, ...]:
+    """Its suite and lane."""
+    suite, *rest = value.episode.split("|")
+    return (suite, *rest[-3:-2])
 
 
 def _mean(numbers: Sequence[float]) -> float:

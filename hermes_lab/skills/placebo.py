@@ -1,5 +1,6 @@
 """Placebo libraries: skills without content, as a control for the mere presence of a library."""
 
+from collections.abc import Iterator
 from itertools import cycle, islice
 
 import msgspec
@@ -16,14 +17,16 @@ PROSE = (
     "smell of fresh bread fills the narrow street. Nothing here asks to be done, and nobody is in a hurry. "
 )
 """Filler text without numbers, names or instructions."""
+_LETTERS = "-" + "-".join(PROSE.lower().translate(str.maketrans("", "", ".,;")).split())
+_MAX_PART = 255
 
 
 def placebo(library: Library) -> Library:
     """Returns the library with the content of every skill replaced by filler text of the same length.
 
-    Descriptions, bodies and files keep their number of characters, so prompts cost about the same number of tokens.
-    Names are kept, since the agent wrote them and may refer to them. Each skill gets a mark that the agent does not see
-    (`is_placebo`), so that its text is not compared with tasks.
+    Descriptions, bodies, files and their paths keep their number of characters, so prompts cost about the same number
+    of tokens. Names of skills are kept, since the agent wrote them and may refer to them. Each skill gets a mark that
+    the agent does not see (`is_placebo`), so that its text is not compared with tasks.
     """
     return Library(_to_placebo(skill) for skill in library.skills.values())
 
@@ -56,9 +59,27 @@ def _to_placebo(skill: Skill) -> Skill:
         state="" if state == "active" else state,
         placebo="true",
     )
-    return msgspec.structs.replace(
-        skill_format.parse(text), files={path: _prose(len(data)).encode() for path, data in skill.files.items()}
-    )
+    return msgspec.structs.replace(skill_format.parse(text), files=dict(_files(skill)))
+
+
+def _files(skill: Skill) -> Iterator[tuple[str, bytes]]:
+    """The files without content, numbered in an order that they keep, so that a placebo of a placebo is the same."""
+    width = len(str(len(skill.files) - 1))
+    for number, path in enumerate(sorted(skill.files, key=_split)):
+        folder, name = _split(path)
+        yield folder + _name(f"{number:0{width}}", len(name)), _prose(len(skill.files[path])).encode()
+
+
+def _split(path: str) -> tuple[str, str]:
+    """The folder that a skill may have, or "", and the rest of the path."""
+    folder, slash, name = path.partition("/")
+    return (f"{folder}/", name) if slash and folder in skill_format.FOLDERS else ("", path)
+
+
+def _name(number: str, length: int) -> str:
+    """A name of about `length` characters, at least its number, with parts that file systems take."""
+    text = number + "".join(islice(cycle(_LETTERS), max(0, length - len(number))))
+    return "/".join(text[start : start + _MAX_PART] for start in range(0, len(text), _MAX_PART + 1))
 
 
 def _prose(length: int, start: int = 0) -> str:

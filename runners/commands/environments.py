@@ -99,7 +99,7 @@ def _check_signal(
         solve = config.env.objective == "solve"
         what = f"rollouts, knowledge {config.env.knowledge}" if solve else f"reviews, objective {config.env.objective}"
         typer.echo(f"{suite}: groups of {config.env.group_size} {what}")
-        typer.echo("\n".join(lines(checked.rows(config))))
+        typer.echo("\n".join(lines(checked.rows())))
     return 0 if checked.signal.usable else 1
 
 

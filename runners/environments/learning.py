@@ -12,7 +12,7 @@ from hermes_lab.envs.learning.config import check_learning
 from hermes_lab.envs.learning.groups import LearningGroups, learning_groups
 from hermes_lab.envs.learning.lanes import LearningLane, draw_lanes
 from hermes_lab.envs.learning.records import GROUPS, LearningPlan, check_plan, write_learned
-from hermes_lab.envs.learning.run import LaneOutcome, LearningRun
+from hermes_lab.envs.learning.run import Ended, LaneOutcome, LearningRun
 from hermes_lab.envs.rollouts import open_rollouts
 from hermes_lab.errors import InfraError
 from hermes_lab.knowledge import Knowledge
@@ -38,9 +38,11 @@ _BEAT = 15
 """Seconds between two lines of progress, as in a run."""
 
 
-def learn(config: RunConfig, plan: LearningPlan, folder: Path, say: Say) -> LearningGroups:
+def learn(
+    config: RunConfig, plan: LearningPlan, folder: Path, say: Say, watched: Ended | None = None
+) -> LearningGroups:
     """Runs the learning episodes that are missing in `folder`, and writes their values and groups there; without token
-    ids (`model.token_ids`) there are no groups.
+    ids (`model.token_ids`) there are no groups. `watched` is called after each learning episode.
 
     A folder of a killed run is continued: finished episodes are kept, and none runs twice. Raises `ConfigError` for a
     folder of another run, and `InfraError` if the model or sandbox cannot start.
@@ -66,7 +68,7 @@ def learn(config: RunConfig, plan: LearningPlan, folder: Path, say: Say) -> Lear
         for promise in missing_guarantees(config.sandbox):
             say(f"warning: sandbox.backend={config.sandbox.backend}: {promise}")
         raise_open_file_limit(config.run.concurrency)
-        outcomes = run_blocking(partial(_run, config, plan, lanes, folder, say))
+        outcomes = run_blocking(partial(_run, config, plan, lanes, folder, say, watched))
         _report_errors(outcomes, say)
         for outcome in outcomes:
             keep_knowledge(folder, outcome.lane.name, outcome.knowledge)
@@ -88,8 +90,9 @@ def _report_errors(outcomes: Sequence[LaneOutcome], say: Say) -> None:
 class _Progress:
     """Says every `_BEAT` seconds, and after each learning episode, how far the rollouts are."""
 
-    def __init__(self, lanes: int, say: Say) -> None:
+    def __init__(self, lanes: int, say: Say, watched: Ended | None) -> None:
         self._lanes = lanes
+        self._watched = watched
         self._say = say
         self._ended = self._rollouts = self._errored = 0
         self._told = time.monotonic()
@@ -103,9 +106,10 @@ class _Progress:
 
     def ended(self, outcome: LaneOutcome) -> None:
         """After each learning episode."""
-        del outcome
         self._ended += 1
         self._tell()
+        if self._watched:
+            self._watched(outcome)
 
     def _tell(self) -> None:
         self._told = time.monotonic()
@@ -114,10 +118,15 @@ class _Progress:
 
 
 async def _run(
-    config: RunConfig, plan: LearningPlan, lanes: Sequence[LearningLane], folder: Path, say: Say
+    config: RunConfig,
+    plan: LearningPlan,
+    lanes: Sequence[LearningLane],
+    folder: Path,
+    say: Say,
+    watched: Ended | None,
 ) -> list[LaneOutcome]:
     done = {episode.key: episode for episode in read_episodes(folder) if episode.status == "ok"}
-    log, progress = EpisodeLog(folder), _Progress(len(lanes), say)
+    log, progress = EpisodeLog(folder), _Progress(len(lanes), say, watched)
 
     async def keep(episode: Episode) -> None:
         await log.append(episode)

@@ -1,7 +1,7 @@
 """Rollouts for environments: feed an Atropos server, write groups to a file, evaluate on held-out tasks."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,14 +16,17 @@ from hermes_lab.envs.advice import listed
 from hermes_lab.envs.atropos.client import AtroposClient, AtroposError
 from hermes_lab.envs.atropos.config import EnvConfig, check_sampling, new_file
 from hermes_lab.envs.atropos.evaluate import evaluate, greedy
-from hermes_lab.envs.atropos.learning import LearningSource, made_groups
+from hermes_lab.envs.atropos.learning import LearningSource, kinds_of, made_groups, rollouts_of
 from hermes_lab.envs.atropos.process import process, roll_out, write_made
 from hermes_lab.envs.atropos.serve import Feeder
 from hermes_lab.envs.atropos.source import GroupSource, Keep, NothingWorks, Source
 from hermes_lab.envs.atropos.tally import Tally
-from hermes_lab.envs.atropos.watch import Explained, Watch, explained
+from hermes_lab.envs.atropos.watch import Explained, Watch, explained, kind_of
+from hermes_lab.envs.learning.config import ReviewWorth
+from hermes_lab.envs.learning.groups import learning_groups
 from hermes_lab.envs.learning.lanes import Draw
 from hermes_lab.envs.learning.records import LearningPlan
+from hermes_lab.envs.learning.run import Ended, LaneOutcome
 from hermes_lab.envs.refusals import other_reasons
 from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.envs.signal import Rated, Signal, signal_of
@@ -86,14 +89,31 @@ def _process_learning(
     assert env.reviews is not None
     draw = Draw(suite.split, suite.seed, suite.world, min(config.learning.worlds, count), count)
     folder = out.with_suffix(".episodes")
-    found = learn(config.rollouts, LearningPlan(env.reviews, draw, env.group_size), folder, say)
+    watched = _watched_learning(config, env.reviews, say, locked=locked)
+    found = learn(config.rollouts, LearningPlan(env.reviews, draw, env.group_size), folder, say, watched)
     episodes = {episode.key: episode for episode in read_episodes(folder)}
     tally.saw(episodes.values())
-    tally.judged = Watch(config, tally, say, locked=locked).judged
     made = made_groups(found, episodes, env, env.max_token_length, tally)
     tally.sent([each.group for each in made])
     write_made(made, out, scored=scored, page=page)
     return tally
+
+
+def _watched_learning(config: EnvConfig, worth: ReviewWorth, say: Say, *, locked: bool) -> Ended:
+    """Judges each learning episode when it has ended, so that the warning comes before all are paid for."""
+    tally = Tally()
+    watch = Watch(config, tally, say, locked=locked)
+    tally.judged = watch.judged
+
+    def ended(outcome: LaneOutcome) -> None:
+        episodes = rollouts_of(outcome)
+        for episode in episodes.values():
+            watch.saw(episode)
+        with suppress(ConfigError):  # `learn` raises it, after the last learning episode
+            found = learning_groups([outcome], worth, kinds_of(config.env))
+            made_groups(found, episodes, config.env, config.env.max_token_length, tally)
+
+    return ended
 
 
 async def _process(
@@ -111,23 +131,24 @@ async def _process(
 
 
 class Checked(NamedTuple):
-    """What the groups of an environment teach; `tips` would raise it, if less than half of them are usable, or some are
-    refused for another reason than equal rewards."""
+    """What the groups of an environment teach, and those of each kind."""
 
     signal: Signal
-    found: Explained
+    found: list[Explained]
     folder: Path
 
     @property
     def tips(self) -> list[str]:
-        """Advice, if there is reason for it."""
-        return self.found.tips if self.signal.few or other_reasons(self.signal.refused) else []
+        """Advice for the kinds of which less than half are usable, or some are refused for another reason than equal
+        rewards."""
+        needed = [each for each in self.found if each.signal.few or other_reasons(each.signal.refused)]
+        return list(dict.fromkeys(tip for each in needed for tip in each.tips))
 
-    def rows(self, config: EnvConfig) -> list[tuple[str, str]]:
+    def rows(self) -> list[tuple[str, str]]:
         """The lines of a report."""
         return [
             *self.signal.rows(),
-            ("rollouts" if config.env.objective == "solve" else "reviews", self.found.sentence),
+            *((each.kind, each.sentence) for each in self.found),
             *([("advice", listed(self.tips))] if self.tips else []),
             ("episodes", str(self.folder)),
         ]
@@ -162,7 +183,9 @@ async def _check(config: EnvConfig, out: Path, count: int, locked: bool, say: Sa
     signal = signal_of(groups)
     if not signal.groups:
         raise InfraError(f"no group is whole: {tally}")
-    return Checked(signal, explained(config, signal, episodes, tally, locked=locked), out)
+    by_kind = {kind: [each for each in groups if kind_of(each) == kind] for kind in map(kind_of, groups)}
+    found = [explained(config, kind, each, episodes, tally, locked=locked) for kind, each in sorted(by_kind.items())]
+    return Checked(signal, found, out)
 
 
 def _watched(config: EnvConfig, rollouts: Rollouts, tally: Tally, log: EpisodeLog, say: Say, *, locked: bool) -> Source:

@@ -69,7 +69,19 @@ def test_a_group_that_is_not_sent_is_not_usable_whatever_its_rewards() -> None:
     )
     assert signal.rows()[0][1].startswith(said)
     assert signal.to_dict()["refused"] == signal.refused
-    assert signal.within == pytest.approx(0.375)  # over the four groups with rewards
+    assert (signal.compared, signal.within) == (2, pytest.approx(0.25))  # the long groups teach nothing
+
+
+def test_rewards_of_groups_that_are_refused_teach_nothing() -> None:
+    long = rate_rollouts(group(7, [0.0, 1.0]), "longer than 10 tokens")
+    signal = signal_of([long] * 4)
+    assert (signal.usable, signal.within, signal.between) == (0, 0.0, 0.0)
+    assert signal.rows()[1] == ("variance", "of rewards: not measured, since all groups are refused")
+    same = [rate_rollouts(group(n, [float(n), float(n)]), EQUAL) for n in range(2)]
+    assert signal_of(same).rows()[1] == (
+        "variance",
+        "of rewards: 0 within groups, 0.5 between groups, so 0 % of it can be learned from",
+    )
 
 
 def test_the_signal_is_broken_down_by_what_skills_know() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from fakes.adapters import write_lora
 from fakes.learning import worth
-from fakes.learning_sampler import LearningSampler
+from fakes.learning_sampler import LearningSampler, narrow_reviews
 from fakes.openai_server import FakeOpenAIServer, running
 
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.envs.trl import make_review_rollout_func, review_prompt_rows
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.types import Episode
 
 
@@ -55,6 +55,16 @@ def test_completions_are_the_reviews_of_one_finished_episode(tmp_path: Path) -> 
     for completion, mask, reward in zip(columns["completion_ids"], columns["env_mask"], columns["reward"], strict=True):
         said = bytes(token for token, on in zip(completion, mask, strict=True) if on).decode()
         assert ("skill_manage" in said) == (reward > 0.9)
+
+
+def test_reviews_that_begin_with_different_tokens_are_no_completions(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer(narrow_reviews(3, worlds=range(2)))) as server:
+        config = config_of(server.base_url)
+        rollout = make_review_rollout_func(config, worth(), tmp_path / "adapters")
+        prompts = [row["prompt"] for row in review_prompt_rows(config, worth()) for _ in range(2)]
+        with pytest.raises(HermesLabError, match="none of 4 rollouts can be trained on; the first: with a rewritten"):
+            rollout(prompts, trainer())
+        rollout.close()
 
 
 def test_skills_that_a_learning_episode_does_not_begin_with_are_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from fakes.adapters import write_lora
@@ -19,7 +20,7 @@ from hermes_lab.training.grpo import train_grpo
 from hermes_lab.training.grpo_config import Batch, GrpoConfig
 from hermes_lab.training.grpo_steps import RoundBatch
 from hermes_lab.training.rounds import FinishedRound, Rounds, RoundTraining
-from hermes_lab.types import EpisodeError, ModelIdentity, Reward, TaskInfo, TokenBranch
+from hermes_lab.types import EpisodeError, ModelIdentity, Reward, ScoredGroup, TaskInfo, TokenBranch
 
 ROUNDS = 3
 
@@ -56,7 +57,7 @@ def made_up_steps(
     """An adapter that tells what it was made from."""
     made = {
         "after": round_batch.policy.digest,
-        "of": [group.task_id for group in round_batch.groups],
+        "of": [content_of(group) for group in round_batch.groups],
         "step": round_batch.end,
     }
     write_lora(training_run.folder, json.dumps(made))
@@ -66,6 +67,12 @@ def made_up_steps(
     training_run.write_manifest(round_batch.end)
     training_run.metrics.unlink(missing_ok=True)
     training_run.log({"step": round_batch.end, "loss": 0.0, "seconds": 1.0})
+
+
+def content_of(group: ScoredGroup) -> list[Any]:
+    """All that is trained on. The name of a version is not part of it: a killed training may leave one unused."""
+    content = (group.kind, group.episodes, group.samples, group.token_ids, group.masks, group.logprobs)
+    return list(map(to_builtins, (*content, group.rewards, group.advantages)))
 
 
 class MadeUp:

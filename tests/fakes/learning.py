@@ -42,6 +42,7 @@ async def learn(
     worlds: int = 1,
     done: Sequence[Episode] = (),
     start: Knowledge | None = None,
+    seed: int = 0,
 ) -> Ran:
     """Runs learning episodes of the ledger suite, by `policy` or the configured model."""
     config = load_config([*LEDGER, *overrides])
@@ -56,7 +57,7 @@ async def learn(
             context = replace(context, model=ScriptedModel(policy, tool_format=config.agent.tool_format))
         scripted = Rollouts(context, rollouts.knowledge)
         drawn = draw_lanes(
-            scripted.context.suite, config, paid, Draw("train", 0, 0, worlds, lanes), start or Knowledge()
+            scripted.context.suite, config, paid, Draw("train", seed, 0, worlds, lanes), start or Knowledge()
         )
         run = LearningRun(
             scripted.run,

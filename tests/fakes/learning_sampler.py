@@ -1,6 +1,7 @@
 """A deterministic vLLM for learning episodes of the ledger suite: it solves a task if a skill about its site is listed,
 or after a rejection, and its reviews write the rule down."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,12 +12,34 @@ from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.skills import format as skill_format
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.subtasks import known_skill, subtasks_of
+from hermes_lab.transcript import SUMMARISE, SUMMARY
 from hermes_lab.types import ToolCall
 
 
 def always(number: int) -> bool:
     """Every review writes."""
     return True
+
+
+_TOO_LONG = {"error": {"message": "maximum context length is 10 tokens", "code": "context_length_exceeded"}}
+
+
+def narrow_reviews(count: int, worlds: Sequence[int] = (0,)) -> Callable[[dict[str, Any]], Reply]:
+    """A `LearningSampler` whose context ends with the request for a review. All summaries differ; a review that
+    continues one writes nothing."""
+    sampler, number = LearningSampler(count, worlds=worlds), itertools.count()
+
+    def answer(body: dict[str, Any]) -> Reply:
+        texts = [message["content"] for message in body["messages"]]
+        if texts[0] == SUMMARISE:
+            return Reply(f"Summary {next(number)}.")
+        if not any(REVIEW_REQUEST in text for text in texts):
+            return sampler(body)
+        if not any(text.startswith(SUMMARY) for text in texts):
+            return Reply(status=400, body=_TOO_LONG)
+        return Reply("Nothing to save.")
+
+    return answer
 
 
 class LearningSampler:

@@ -16,31 +16,44 @@ from hermes_lab.envs.learning.worth import ReviewValue
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.training.grpo_config import Batch
-from hermes_lab.types import Episode, ModelIdentity, Review, Reward, TaskInfo, TokenBranch
+from hermes_lab.types import Episode, ModelIdentity, Review, Reward, ScoredGroup, TaskInfo, TokenBranch
 
 
 class MadeUpReviews(MadeUp):
     """Learning episodes in which every second review is worth 0.5, and the others nothing; all are worth nothing in the
-    rounds of `dull`. `refused` counts what gave no group."""
+    rounds of `dull`. `refused` counts what gave no group. Every second follow-up is solved, none without `solves`."""
 
-    def __init__(self, *, dull: tuple[int, ...] = (), refused: dict[str, int] | None = None) -> None:
+    def __init__(
+        self, *, dull: tuple[int, ...] = (), refused: dict[str, int] | None = None, solves: bool = True
+    ) -> None:
         super().__init__(dull=dull)
         self.refused = refused or {}
+        self.solves = solves
 
     def collect(self, batch: Batch) -> None:
         if batch.reviews is None:
             super().collect(batch)
             return
         self.batches.append(batch)
-        groups, values, episodes = [], [], []
-        for number in range(batch.tasks):
+        groups, values, episodes = self.made(batch)
+        write_run(batch.folder, *episodes)
+        self.finish(batch, groups, values)
+
+    def made(self, batch: Batch) -> tuple[list[ScoredGroup], list[ReviewValue], list[Episode]]:
+        """What the learning episodes of a batch give: the groups, the values of reviews, and the rollouts."""
+        assert batch.reviews is not None
+        groups, values, episodes = list[ScoredGroup](), list[ReviewValue](), list[Episode]()
+        for number in range(batch.tasks * batch.reviews.tasks):
             work, own = self.reviewed(batch, number)
             follow = [self.followup(batch, number, sample) for sample in range(batch.reviews.repeats)]
             reviewed = Reviewed(LearningLane(work.lane, "on", (), (), Knowledge()), 0, work, Knowledge(), ())
             groups += [review_group(reviewed, own), *build_groups(follow)]
             values += own
             episodes += [work, *follow]
-        write_run(batch.folder, *episodes)
+        return groups, values, episodes
+
+    def finish(self, batch: Batch, groups: list[ScoredGroup], values: list[ReviewValue]) -> None:
+        """Writes the files of finished learning episodes."""
         write_manifest(batch.folder, command="reviews", wanted=0)
         write_groups(groups, batch.folder / GROUPS)
         write_learned(batch.folder, LearningGroups(groups, values, self.refused))
@@ -78,7 +91,7 @@ class MadeUpReviews(MadeUp):
 
     def followup(self, batch: Batch, number: int, sample: int) -> Episode:
         """A rollout of a follow-up."""
-        score = float(sample % 2)
+        score = float(self.solves and sample % 2)
         name = f"follow {batch.config.suite.seed}.{number}"
         return replace(
             self.record(batch, name, number, sample),

@@ -7,11 +7,13 @@ from itertools import count
 from msgspec.structs import replace
 
 from hermes_lab.models.scripted import Policy, TaskAwarePolicy
+from hermes_lab.skills import format as skill_format
 from hermes_lab.tasks.conversation import Conversation, Script, go_on, text_of
 from hermes_lab.tasks.data_analysis.ledger import _total as total_of
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Action
 from hermes_lab.tasks.learner import Learner, believed
+from hermes_lab.tasks.subtasks import known_skill
 from hermes_lab.types import Message, Task
 
 _NUMBER = re.compile(r"\[review (\d+)\]")
@@ -22,15 +24,17 @@ Kind = Callable[[Learner, Conversation, Sequence[Message], int], Script]
 
 
 class Obedient(Learner):
-    """A worker that also runs the commands after `Run: ` in a skill that states no rule."""
+    """A worker that also reads the names of a skill's files, and runs the commands after `Run: ` in a skill that states
+    no rule."""
 
     def work(self, seen: Conversation) -> Script:
         (subtask,) = self.subtasks
         skill = "" if self.happens("slip", self.slip) else seen.skill_about(subtask.site)
         if not skill:
             return (yield from super().work(seen))
-        viewed = text_of((yield Action("skill_view", {"name": skill}, "I read it.")))
-        rule, commands = believed(subtask, viewed), _RUN.findall(viewed)
+        shown = yield Action("skill_view", {"name": skill}, "I read it.")
+        # All that is shown, with the names of files.
+        rule, commands = believed(subtask, f"{text_of(shown)}\n{shown.content}"), _RUN.findall(text_of(shown))
         if rule or not commands:
             yield from self.do(subtask, rule, "I follow it.")
         for command in () if rule else commands:
@@ -117,6 +121,17 @@ def _writes(content: Callable[[Learner, Conversation, Sequence[Message]], str]) 
         return "Saved."
 
     return kind
+
+
+def writes_in_file_names(worker: Learner, seen: Conversation, messages: Sequence[Message], number: int) -> Script:
+    """States the rule in the path of a file: whoever loads the skill is shown its paths."""
+    site = worker.subtasks[0].site
+    known = known_skill(site, site.drawn)
+    skill = {"action": "create", "name": known.name, "description": known.description, "content": "See the files."}
+    yield Action("skill_manage", skill, "")
+    path = f"references/{' '.join(skill_format.body(known).split())}"
+    yield Action("skill_manage", {"action": "write_file", "name": known.name, "path": path, "content": "."}, "")
+    return "Saved."
 
 
 def _answer(worker: Learner, seen: Conversation, messages: Sequence[Message]) -> str:

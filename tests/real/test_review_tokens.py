@@ -3,18 +3,33 @@
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+import anyio
 import anyio.to_thread
 import pytest
-from test_sampled_tokens import Reply, relay, trained_runs
+from fakes.episodes import conversation, record, trajectory
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_sampled_tokens import TEXT, Reply, relay, trained_runs
 
+from hermes_lab.agent.loop import result_messages
+from hermes_lab.agent.tokens import TokenTrace
+from hermes_lab.config.schema import ModelConfig, SamplingConfig
 from hermes_lab.config.sources import load_config
 from hermes_lab.envs.groups import read_groups
 from hermes_lab.envs.learning.config import ReviewWorth
-from hermes_lab.envs.learning.lanes import Draw
+from hermes_lab.envs.learning.groups import review_group
+from hermes_lab.envs.learning.lanes import Draw, LearningLane
 from hermes_lab.envs.learning.records import LearningPlan
+from hermes_lab.envs.learning.run import Reviewed
+from hermes_lab.envs.learning.worth import ReviewValue
+from hermes_lab.knowledge import Knowledge
+from hermes_lab.models.remote import open_endpoints
+from hermes_lab.protocols import ModelClient
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.environments.learning import learn
+from hermes_lab.types import Message, ModelIdentity, Review, Reward, ScoredGroup, TokenBranch, ToolResult
 
 pytestmark = [
     pytest.mark.real,
@@ -51,8 +66,8 @@ async def test_the_masks_of_reviews_are_what_vllm_sampled_in_them(vllm_url: str,
     rows: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
     for episode in episodes:
         reviews = [*([episode.review] if episode.review else []), *episode.forks]
-        for trajectory in (episode.trajectory, *(review.trajectory for review in reviews)):
-            for branch in trajectory.branches if trajectory else ():
+        for made in (episode.trajectory, *(review.trajectory for review in reviews)):
+            for branch in made.branches if made else ():
                 rows.update(runs(branch.token_ids, branch.mask))
     assert rows == sampled
     groups = [group for group in read_groups(tmp_path / "run" / "groups.jsonl") if group.kind == "review"]
@@ -68,3 +83,135 @@ async def test_the_masks_of_reviews_are_what_vllm_sampled_in_them(vllm_url: str,
         reviews = [work.review, *work.forks]
         steps = sum(len(review.trajectory.steps) for review in reviews if review and review.trajectory)
         assert len(own) == steps
+
+
+class Plan(NamedTuple):
+    """How a finished conversation and its reviews go on: what tools answer in the work and in each review."""
+
+    system: str
+    prompt: str
+    work: list[str]
+    reviews: list[list[str]]
+    rewritten: bool
+    """Whether the history changes before the last turn of the reviews, which begins another sequence."""
+    temperature: float
+    max_tokens: int
+
+
+plans = st.builds(
+    Plan,
+    system=TEXT,
+    prompt=TEXT,
+    work=st.lists(TEXT, max_size=2),
+    reviews=st.lists(st.lists(TEXT, min_size=0, max_size=2), min_size=2, max_size=3),
+    rewritten=st.booleans(),
+    temperature=st.sampled_from([0.7, 1.0, 1.8]),
+    max_tokens=st.sampled_from([1, 6, 24]),
+)
+
+
+async def turns(
+    client: ModelClient, messages: list[Message], answers: list[str], *, rewritten: bool = False
+) -> tuple[TokenBranch, ...]:
+    """Samples a turn, one more after each answer of a tool, and appends them."""
+    trace = TokenTrace()
+    for turn in range(len(answers) + 1):
+        if turn and turn == len(answers) and rewritten:
+            messages[1] = Message("user", "What was said before was summarised.")
+        reply = await client.generate(messages, ())
+        trace.add(reply)
+        messages.append(reply.message)
+        if turn < len(answers):
+            messages += result_messages([ToolResult("c", "ls", answers[turn])], "hermes")
+    return trace.branches()
+
+
+class Sampled(NamedTuple):
+    """What the relay saw of one reply."""
+
+    prompt: tuple[int, ...]
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+
+async def reviewed(url: str, plan: Plan) -> tuple[ScoredGroup, list[list[Sampled]]]:
+    """The group of reviews of one conversation with the served model, and the replies of each review."""
+    replies: list[Reply] = []
+    logprobs: list[list[float]] = []
+    sampling = SamplingConfig(max_tokens=plan.max_tokens, temperature=plan.temperature)
+    reviews, seen = [], []
+    async with relay(url, replies, logprobs) as between:
+        config = ModelConfig(base_url=between, token_ids=True, sampling=sampling)
+        async with open_endpoints(config, [""], tool_format="hermes", concurrency=1) as (client,):
+            work = [Message("system", plan.system), Message("user", plan.prompt)]
+            branches = await turns(client, work, plan.work)
+            for answers in plan.reviews:
+                begun = len(replies)
+                fork = [*work, Message("user", "Review: what did you learn?")]
+                own = await turns(client, fork, answers, rewritten=plan.rewritten)
+                reviews.append(Review(trajectory(conversation("Review"), branches=own)))
+                seen.append(
+                    [
+                        Sampled(tuple(reply.prompt), tuple(reply.sampled), tuple(found))
+                        for reply, found in zip(replies[begun:], logprobs[begun:], strict=True)
+                    ]
+                )
+    episode = record(
+        suite="s",
+        model=ModelIdentity("vllm", "packaged", adapter="a", adapter_digest="d"),
+        trajectory=trajectory(conversation("Do it"), branches=branches),
+        review=reviews[0],
+        forks=tuple(reviews[1:]),
+    )
+    lane = LearningLane("lane", "on", (), (), Knowledge())
+    values = [value(episode.key, fork) for fork in range(len(reviews))]
+    return review_group(Reviewed(lane, 0, episode, Knowledge(), ()), values), seen
+
+
+def value(key: str, fork: int) -> ReviewValue:
+    return ReviewValue(
+        episode=key,
+        fork=fork,
+        policy="d",
+        before="b",
+        after="a",
+        rollouts=1,
+        solved_before=0,
+        solved_after=0,
+        listed=0.0,
+        body=0.0,
+        reward=Reward(float(fork)),
+    )
+
+
+def sampled_in(group: ScoredGroup, fork: int) -> list[Sampled]:
+    """Each run of trained tokens of a review, with all that stands before it and its log-probabilities."""
+    found = []
+    for sample, ids_T, mask_T, logprobs_T in zip(
+        group.samples, group.token_ids, group.masks, group.logprobs, strict=True
+    ):
+        for prompt, tokens in runs(ids_T, mask_T) if sample == fork else ():
+            own = logprobs_T[len(prompt) : len(prompt) + len(tokens)]
+            found.append(Sampled(prompt, tokens, tuple(each for each in own if each is not None)))
+    return found
+
+
+def test_every_row_of_a_review_is_what_vllm_sampled_in_it(vllm_url: str) -> None:
+    """Whatever the conversation holds: tokens, prompts and log-probabilities, also of reviews with several turns and a
+    rewritten prompt."""
+    several = rewritten = 0
+
+    @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(plan=plans)
+    def check(plan: Plan) -> None:
+        nonlocal several, rewritten
+        group, seen = anyio.run(reviewed, vllm_url, plan)
+        for fork, (own, answers) in enumerate(zip(seen, plan.reviews, strict=True)):
+            assert len(own) == len(answers) + 1
+            assert sampled_in(group, fork) == own
+            several += len(own) > 1
+            rewritten += group.samples.count(fork) > 1
+
+    check()
+    assert several >= 10
+    assert rewritten >= 5

@@ -69,8 +69,9 @@ plans = st.builds(
 
 
 @asynccontextmanager
-async def relay(url: str, replies: list[Reply]) -> AsyncIterator[str]:
-    """The address of a server that passes requests on to `url`, and appends what was sampled to `replies`."""
+async def relay(url: str, replies: list[Reply], logprobs: list[list[float]] | None = None) -> AsyncIterator[str]:
+    """The address of a server that passes requests on to `url`, and appends what was sampled to `replies`, and its
+    log-probabilities to `logprobs`."""
     session = aiohttp.ClientSession()
 
     async def passed(request: web.Request) -> web.Response:
@@ -79,7 +80,10 @@ async def relay(url: str, replies: list[Reply]) -> AsyncIterator[str]:
             body = await got.read()
             if request.path.endswith("/chat/completions"):
                 answer = json.loads(body)
-                replies.append(Reply(answer["prompt_token_ids"], answer["choices"][0]["token_ids"]))
+                choice = answer["choices"][0]
+                replies.append(Reply(answer["prompt_token_ids"], choice["token_ids"]))
+                if logprobs is not None:
+                    logprobs.append([token["logprob"] for token in choice["logprobs"]["content"]])
             return web.Response(body=body, status=got.status, content_type=got.content_type)
 
     app = web.Application()

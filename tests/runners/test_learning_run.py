@@ -212,9 +212,9 @@ def test_env_check_measures_the_signal_of_reviews(tmp_path: Path) -> None:
             *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.options.plain=0"),
             *("env.max_token_length=100000", "run.concurrency=4", "learning.worlds=2"),
         ]
-        config, checked = run_check(sources, None, tmp_path / "one", count=2, say=say)
+        _, checked = run_check(sources, None, tmp_path / "one", count=2, say=say)
         _, long = run_check([*sources, "env.max_token_length=10"], None, tmp_path / "two", count=2, say=say)
-    rows = dict(checked.rows(config))
+    rows = dict(checked.rows())
     assert (checked.signal.groups, checked.signal.usable) == (2, 2)
     assert rows["usable"] == "2/2 (34-100 %) groups can be trained on"
     assert rows["knowledge"] == "reviews: 2/2 (34-100 %) groups usable"
@@ -222,6 +222,44 @@ def test_env_check_measures_the_signal_of_reviews(tmp_path: Path) -> None:
     assert "advice" not in rows
     assert (long.signal.usable, long.signal.refused) == (0, {"longer than 10 tokens": 2})
     assert long.tips[0].startswith("env.max_token_length above 10, or less text")
+
+
+def test_env_check_explains_reviews_and_follow_ups_apart(tmp_path: Path) -> None:
+    """Half of the reviews write, and the follow-ups of the fake server are all the same: only these get advice."""
+
+    def every_other(number: int) -> bool:
+        return number % 2 == 0
+
+    script = LearningSampler(5, worlds=[2000, 2001], writes=every_other)
+    with running(FakeOpenAIServer(script, models=["packaged"])) as server:
+        sources = [
+            *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.options.plain=0"),
+            *("env.max_token_length=100000", "run.concurrency=4", "learning.worlds=2", "env.objective=both"),
+            *("env.group_size=2", "env.reviews.repeats=2"),
+        ]
+        _, checked = run_check(sources, None, tmp_path / "out", count=2, say=say)
+    rows = dict(checked.rows())
+    assert rows["reviews"].startswith("mean value of a review +")
+    assert rows["rollouts"].startswith("16 of 32 rollouts solved")
+    assert [each.kind for each in checked.found] == ["reviews", "rollouts"]
+    assert checked.found[0].signal.usable == 2
+    assert checked.found[1].signal.usable == 0
+    assert checked.tips == checked.found[1].tips
+    assert not any("reviews" in tip for tip in checked.tips)
+
+
+def test_env_process_warns_before_all_learning_episodes_are_paid_for(tmp_path: Path) -> None:
+    said: list[str] = []
+    script = LearningSampler(60, worlds=[2000], writes=lambda _: False)
+    with running(FakeOpenAIServer(script, models=["packaged"])) as server:
+        sources = [
+            *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.options.plain=0"),
+            *("env.max_token_length=100000", "run.concurrency=1", "learning.worlds=1", "env.group_size=2"),
+        ]
+        run_process(sources, None, tmp_path / "o.jsonl", count=10, scored=True, html=False, say=said.append)
+    warned = [n for n, line in enumerate(said) if line.startswith("warning: too few usable groups: 0/8")]
+    assert len(warned) == 1
+    assert any(line.startswith("10/10 learning episodes") for line in said[warned[0] :])
 
 
 def test_a_lock_decides_what_a_review_is_paid() -> None:

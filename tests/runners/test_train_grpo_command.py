@@ -86,6 +86,7 @@ def test_the_plan_says_what_runs_without_asking_the_server(tmp_path: Path) -> No
         "about 49 points",
         "tokens at most 6 replies of 192 tokens a rollout, 55,296 sampled in all",
         "expected usable groups by success rate: 1 % -> 4 %, 5 % -> 19 %, 20 % -> 59 %",
+        "variance within a group, expected by success rate p, p (1 - p) for rewards of 0 or 1: 1 % -> 0.0099, 5 % ->",
         "chance that the first round has none: 92 % at 1 % solved, 66 % at 5 % solved",
         "GB of 24.0 GB on a 24 GB GPU (not in this machine), without the server: weights 0.00, adapter",
         "for the steps, without the rollouts;",

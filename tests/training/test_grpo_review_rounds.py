@@ -46,14 +46,17 @@ def test_each_round_is_trained_on_reviews_and_says_what_they_are_worth(config: G
     }
     assert kinds == {"review"}
     assert any(
-        "round 1/3: mean value of a review +0.250 (+0.250 success, +0.000 cost); 2 of 4 reviews changed the library, "
+        "round 1/3: mean value of a review +0.250 (+0.250 success, no cost), standard error 0.000 over 2 learning "
+        "episodes; 2 of 4 reviews changed the library, "
         "0 % -> 50 % of follow-ups solved; trained on 2 groups of reviews and 0 of follow-ups" in line
         for line in said
     )
     assert "mean value of a review +0.250 -> +0.250 -> +0.250" in said[-1]
     rows = [json.loads(line) for line in (Path(config.out) / "metrics.jsonl").read_text().splitlines()]
     assert [row["review_value"] for row in rows if "loss" in row] == [0.25] * ROUNDS
+    assert [row["review_value_error"] for row in rows if "loss" in row] == [0.0] * ROUNDS
     assert read_card(last).metrics["review_value"] == 0.25
+    assert read_card(last).metrics["review_value_error"] == 0.0
     learning = [batch for batch in sampler.batches if batch.reviews]
     assert [(batch.tasks, batch.samples, batch.first_world) for batch in learning] == [
         (2, 2, 10),
@@ -85,13 +88,48 @@ def test_refusals_of_groups_and_of_what_gave_none_add_up(config: GrpoConfig) -> 
 def test_a_round_of_which_little_is_used_warns_with_advice_for_reviews(config: GrpoConfig) -> None:
     said: list[str] = []
     train(config.model_copy(update={"objective": "both"}), MadeUpReviews(refused={"without a review": 6}), said.append)
-    warned = [line for line in said if "round 1/3: warning: only 4 of 10 groups are trained on" in line]
-    assert len(warned) == 1
-    assert "work that ends without an answer is not reviewed: agent.max_iterations above" in warned[0]
+    (warned,) = [line for line in said if "round 1/3: warning" in line]
+    assert "round 1/3: warning: reviews: only 2 of 8 groups are trained on" in warned
+    assert "work that ends without an answer is not reviewed: agent.max_iterations above" in warned
 
 
-def probed(config: GrpoConfig, sampler: MadeUpReviews, tmp_path: Path) -> dict[str, str]:
-    return dict(probe(config, load_lock(Path(config.lock)), sampler, 2, tmp_path / "probe"))
+def test_follow_ups_that_are_all_alike_get_advice_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough groups are used in all, but none of follow-ups."""
+    said: list[str] = []
+    train(on_reviews(tmp_path, monkeypatch, "both"), MadeUpReviews(solves=False), said.append)
+    (warned,) = [line for line in said if "round 1/3: warning" in line]
+    assert "round 1/3: warning: follow-ups: only 0 of 2 groups are trained on. Try: (1) " in warned
+    assert "easier tasks" in warned
+    assert "reviews of a task" not in warned
+
+
+def probed(config: GrpoConfig, sampler: MadeUpReviews, tmp_path: Path, groups: int = 2) -> dict[str, str]:
+    return dict(probe(config, load_lock(Path(config.lock)), sampler, groups, tmp_path / "probe"))
+
+
+def test_a_probe_runs_whole_learning_episodes_and_counts_their_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = on_reviews(tmp_path, monkeypatch, reviews=REVIEWS | {"tasks": 2})
+    sampler = MadeUpReviews()
+    rows = probed(config, sampler, tmp_path, 3)
+    assert [batch.tasks for batch in sampler.batches] == [2]
+    asked = "3 were asked for, and a learning episode gives 2"
+    assert rows["probe"].startswith(f"4 of 4 groups usable ({asked}): mean value of a review")
+    assert "about 2.0 of 2 in a round, none with probability 0 %" in rows["probe"]
+
+
+def test_a_probe_refuses_what_the_training_would_hold_out(config: GrpoConfig, tmp_path: Path) -> None:
+    config = config.model_copy(update={"heldout": ()})
+    batch = training_batch(config, load_lock(Path(config.lock)), 1, "", tmp_path / "before")
+    MadeUpReviews().collect(batch)
+    follow = [episode for episode in read_episodes(tmp_path / "before") if episode.phase == "heldout"]
+    write_run(tmp_path / "judged", *[replace(episode, review=None) for episode in follow[:1]])
+    rows = probed(
+        config.model_copy(update={"gate": Gate(held_out=(str(tmp_path / "judged"),))}), MadeUpReviews(), tmp_path
+    )
+    assert rows["probe"].startswith("1 of 2 groups usable")
+    assert rows["usable"].endswith("refused: held out 1")
 
 
 def test_a_probe_of_reviews_has_their_signal_and_advice(config: GrpoConfig, tmp_path: Path) -> None:
@@ -110,9 +148,11 @@ def test_a_probe_of_reviews_that_are_worth_the_same_is_refused_with_advice(confi
 
 def test_reviews_that_are_all_worth_the_same_stop_the_training_with_advice(config: GrpoConfig) -> None:
     with pytest.raises(
-        ConfigError, match=r"no usable group in round 1 \(2 with equal rewards\).*all reviews of a task"
-    ):
+        ConfigError,
+        match=r"in round 1 \(2 with equal rewards\): mean value of a review \+0\.000 .*all reviews of a task",
+    ) as stopped:
         train(config, MadeUpReviews(dull=(1, 2, 3)))
+    assert "rollouts solved" not in str(stopped.value)
 
 
 def test_work_that_is_never_reviewed_stops_the_training_with_advice(config: GrpoConfig) -> None:
@@ -199,7 +239,8 @@ def test_the_plan_says_how_many_rollouts_reviews_take_and_how_well_they_are_meas
     assert "2 rollouts a round if no review writes anything, at most 26, 78 in all" in rows["follow-ups"]
     assert "its standard deviation is 0.32 where skills change 20 % -> 50 %, which 36 follow-ups" in rows["reward"]
     assert "worlds 10 to 15, 2 a round" in rows["tasks"]
-    assert "usable" not in rows
+    assert rows["usable"].endswith("depends on what the reviews write: add --probe N")
+    assert "variance" not in rows
     assert most_groups(config, locked, grpo) == 2
     both = config.model_copy(update={"objective": "both"})
     assert most_groups(both, locked, grpo) == 2 + 2 * 2 * 3

@@ -9,23 +9,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.grpo_rounds import ROUNDS, done, made_up_config, made_up_steps, outcome, silent, train
+from fakes.episodes import write_run
+from fakes.grpo_rounds import ROUNDS, content_of, done, made_up_config, made_up_steps, outcome, silent, train
 from fakes.review_rounds import MadeUpReviews
 
 from hermes_lab.envs.groups import read_groups
+from hermes_lab.records import read_attempts, read_episodes
 from hermes_lab.training import grpo
 from hermes_lab.training.grpo_config import Batch, GrpoConfig
+from hermes_lab.types import Episode
 
 REVIEWS = {"tasks": 1, "followups": 2, "repeats": 2, "listed_cost": 0.001, "body_cost": 0.0001}
 KILLS = int(os.environ.get("SIMULATIONS", "5"))
 
 
 class Slowly(MadeUpReviews):
-    """Takes a while for the rollouts of a round, so that kills reach it there too."""
+    """Records one rollout after the other, so that kills reach it there too, and goes on from its log."""
 
     def collect(self, batch: Batch) -> None:
-        time.sleep(0.1)
-        super().collect(batch)
+        if batch.reviews is None:
+            super().collect(batch)
+            return
+        groups, values, episodes = self.made(batch)
+        recorded = {each.key for each in read_episodes(batch.folder)} if batch.folder.exists() else set()
+        for each in episodes:
+            if each.key not in recorded:
+                time.sleep(0.02)
+                write_run(batch.folder, each)
+        self.finish(batch, groups, values)
 
 
 def begun(config: GrpoConfig) -> bool:
@@ -44,7 +55,13 @@ def files(out: Path) -> int:
 
 def groups(config: GrpoConfig) -> list[Any]:
     rounds = [read_groups(Path(config.out) / f"round-{n + 1}" / "groups.jsonl") for n in range(ROUNDS)]
-    return [[(group.kind, group.episodes, group.samples, group.rewards) for group in each] for each in rounds]
+    return [list(map(content_of, each)) for each in rounds]
+
+
+def recorded(config: GrpoConfig) -> list[str]:
+    """The keys of all rollouts on disk, each as often as it was recorded."""
+    folders = [Path(config.out) / f"round-{n + 1}" / "run" for n in range(ROUNDS)]
+    return [each.key for folder in folders for each in read_attempts(folder, Episode)]
 
 
 def killed(config: GrpoConfig, draws: random.Random) -> bool:
@@ -77,8 +94,9 @@ def test_a_training_killed_at_random_moments_makes_the_same_groups_and_adapters(
         if count < kills and killed(one, draws):
             count += 1
             continue
-        train(one.model_copy(update={"resume": begun(one)}), MadeUpReviews(), silent)  # ended, or the last one
+        train(one.model_copy(update={"resume": begun(one)}), Slowly(), silent)  # ended, or the last one
         assert groups(one) == groups(whole)
+        assert len(set(recorded(one))) == len(recorded(one)) == len(recorded(whole))
         assert len({str(group) for each in groups(one) for group in each}) == sum(each.used for each in done(one))
         assert outcome(one) == outcome(whole)
         if count >= kills:

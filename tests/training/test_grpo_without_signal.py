@@ -95,7 +95,8 @@ def test_groups_that_teach_nothing_are_counted_and_explained(config: GrpoConfig)
 
 def test_a_round_of_which_little_is_used_warns() -> None:
     assert partly(1, 3, lambda: ["easier tasks"]) == "only 1 of 3 groups are trained on. Try: (1) easier tasks"
-    assert partly(0, 3, list) == partly(2, 3, list) == ""
+    assert partly(0, 3, lambda: ["easier tasks"]) == "only 0 of 3 groups are trained on. Try: (1) easier tasks"
+    assert partly(2, 3, list) == partly(0, 0, list) == ""
 
 
 def made(*rollouts: tuple[float, str], samples: int = 2, calls: bool = True, copies: bool = False) -> Any:

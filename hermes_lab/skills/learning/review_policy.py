@@ -29,7 +29,7 @@ def review_gate(config: SkillsConfig) -> Gate:
         if edit.action == "delete" and existing and skill_format.origin(existing) not in BY_AGENTS:
             raise ToolError(f"{edit.name!r} was not written by an agent: patch it or keep it as it is")
         text = "" if _is_script(edit) else "\n".join((edit.description, edit.content, edit.new_string))
-        if found := objection(text):
+        if found := objection(text) or objection(_new_path(edit)):
             raise ToolError(
                 f"not saved: it records {found.kind}: {found.sentence[:200]!r}. "
                 "Save what later tasks should do, or nothing."
@@ -42,6 +42,12 @@ def review_gate(config: SkillsConfig) -> Gate:
 def _is_script(edit: SkillEdit) -> bool:
     """Whether the edit writes a script file. All other text is checked."""
     return PurePosixPath(edit.path).suffix.lower() in _SCRIPTS
+
+
+def _new_path(edit: SkillEdit) -> str:
+    """The path of a file that the edit writes, as it is and as words: a file name can say as much as a text."""
+    words = edit.path.translate(str.maketrans("/-_", "\n  "))
+    return f"{edit.path}\n{words}" if edit.action == "write_file" else ""
 
 
 def _merge_near_duplicate(library: Library, edit: SkillEdit, threshold: float) -> SkillEdit:

@@ -78,6 +78,24 @@ def test_serve_feeds_the_server(api: RunApi, tmp_path: Path) -> None:
         check_group(group)
 
 
+def test_it_warns_of_groups_that_teach_nothing(tmp_path: Path) -> None:
+    """Its `process` would try again for ever."""
+    require_run_api()
+    with running(FakeOpenAIServer(["Done."])) as model:
+        options = ("--env.data_path_to_save_groups", str(tmp_path / "groups.jsonl"), "--env.group_size", "2")
+        started = subprocess.Popen(
+            command("process", model.base_url, *options), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT
+        )
+        assert started.stderr is not None
+        try:
+            lines = (line.decode() for line in started.stderr)
+            said = next((line for line in lines if "warning: too few usable groups" in line), "")
+        finally:
+            started.kill()
+            started.communicate()
+    assert "0/8 (0-32 %) of the first groups can be trained on" in said
+
+
 def test_without_atroposlib_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['atroposlib'] = None\nimport hermes_lab.envs.atropos.base_env"
     done = run([sys.executable, "-c", code])

@@ -8,7 +8,7 @@ from fakes.episodes import BRANCH, rollout
 
 from hermes_lab.envs.atropos.config import load_env_config
 from hermes_lab.envs.atropos.tally import Tally
-from hermes_lab.envs.atropos.watch import FIRST, Watch
+from hermes_lab.envs.atropos.watch import LOOKS, MOST, NONE, Watch
 from hermes_lab.envs.learning.worth import ReviewValue
 from hermes_lab.envs.refusals import NO_REWARD
 from hermes_lab.envs.signal import Rated, rate_rollouts
@@ -20,6 +20,9 @@ CONFIG = ["configs/env/atropos.yaml", "env.group_size=2", "env.knowledge=none", 
 def played(task: int, *rewards: float | None) -> list[Episode]:
     known = {"task_id": f"t{task}", "task": TaskInfo("d", "train", triggers=("a:b",))}
     return [rollout(n, reward, BRANCH, success=reward == 1.0, **known) for n, reward in enumerate(rewards)]
+
+
+FIRST = LOOKS[0]
 
 
 def said_of(*groups: list[Episode], refused: str = "", config: Sequence[str] = CONFIG) -> list[str]:
@@ -87,9 +90,66 @@ def test_groups_of_one_have_nothing_to_compare() -> None:
 
 
 def test_groups_that_are_not_whole_do_not_count() -> None:
-    broken = [played(n, 0.0, None) for n in range(20)]
+    broken = [played(n, 0.0, None) for n in range(NONE - FIRST)]
     assert said_of(*broken) == []
-    assert len(said_of(*broken, *[played(100 + n, 1.0, 1.0) for n in range(FIRST)])) == 1
+    (line,) = said_of(*broken, *[played(100 + n, 1.0, 1.0) for n in range(FIRST)])
+    assert "0/8 (0-32 %) of the first groups" in line
+
+
+def test_it_warns_where_no_group_is_whole() -> None:
+    """Otherwise the trainer waits for ever, and nothing is said."""
+    broken = [played(n, 0.0, None) for n in range(2 * NONE)]
+    assert said_of(*broken[: NONE - 1]) == []
+    (line,) = said_of(*broken)
+    assert line.startswith(f"warning: none of the first {NONE} groups was sent: no reward {NONE}; ")
+    assert line.endswith("Try: (1) nothing judged the rollouts: see their errors with `hermes-lab show`")
+
+
+def test_one_group_that_was_sent_is_enough_not_to_say_that_none_was() -> None:
+    assert said_of(played(0, 0.0, 1.0), *[played(1 + n, 0.0, None) for n in range(2 * NONE)]) == []
+
+
+def test_a_share_that_few_groups_do_not_show_is_shown_by_more() -> None:
+    """A quarter of the groups is usable: 2 of 8 might be half of them, 4 of 16 are fewer."""
+    quarter = [played(n, 0.0, float(n % 4 == 0)) for n in range(2 * LOOKS[-1])]
+    (line,) = said_of(*quarter)
+    assert "4/16 (10-49 %) of the first groups can be trained on" in line
+
+
+@pytest.mark.parametrize("refused", ["", NO_REWARD])
+def test_it_does_not_follow_an_environment_for_ever(refused: str) -> None:
+    said: list[str] = []
+    watch = Watch(load_env_config(CONFIG), Tally(), said.append)
+    group = played(0, 0.0, 1.0)
+    for number in range(2 * MOST):
+        for episode in group:
+            watch.saw(episode)
+        watch.judged(rate_rollouts(group, refused if number else ""))
+    assert (said, watch._seen, watch._groups) == ([], [], [])
+
+
+def followed(number: int, reward: float) -> list[Episode]:
+    return [rollout(n, reward, BRANCH, success=reward == 1.0, phase="heldout", task_id=f"f{number}") for n in range(2)]
+
+
+def test_reviews_and_follow_ups_are_judged_and_advised_apart() -> None:
+    """All reviews differ, and no follow-up does."""
+    said: list[str] = []
+    sources = ["configs/env/reviews.yaml", "env.objective=both", "env.group_size=2", "env.reviews.repeats=2"]
+    tally = Tally()
+    watch = Watch(load_env_config(sources), tally, said.append)
+    tally.judged = watch.judged
+    for number in range(FIRST):
+        tally.reviews += [value(0.0, 0), value(1.0, 4)]
+        tally.judge(Rated("reviews", (0.0, 1.0)))
+        episodes = followed(number, 0.0)
+        for episode in episodes:
+            watch.saw(episode)
+        tally.judge(rate_rollouts(episodes, "equal rewards"))
+    (line,) = said
+    assert "0/8 (0-32 %) of the first groups" in line
+    assert "(follow-ups: 0 of 8); 0 of 16 rollouts solved" in line
+    assert "reviews" not in line.partition("Try: ")[2]
 
 
 def test_the_shipped_environment_has_a_signal_in_its_configuration() -> None:

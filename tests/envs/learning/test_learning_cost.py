@@ -28,7 +28,7 @@ def knowing(*skills: Skill, notes: tuple[str, ...] = ()) -> Knowledge:
 def test_a_new_skill_costs_its_line_in_the_prompt_and_its_text() -> None:
     new = skill("way", "Höre zu.", {"references/a.md": b"12345678"})
     line = '- "way": For it.\n'
-    text = len(skill_format.shown(new).encode()) + 8
+    text = len(skill_format.shown(new).encode()) + 8 + len("references/a.md")
     assert added(knowing(), knowing(new)) == Added(len(line) / 4, text / 4)
     assert "ö" in skill_format.shown(new)
     assert len(skill_format.shown(new)) < len(skill_format.shown(new).encode())  # bytes count, not characters
@@ -84,6 +84,32 @@ def test_what_a_review_wrote_is_in_the_library_after_it() -> None:
     assert after.learnt_from == {"way": ("desk:rule",)}
     assert digest_of(after) == f"{after.library.snapshot}+{after.notes_snapshot}"
     assert "+" not in digest_of(knowing())
+
+
+def test_the_path_of_a_new_file_costs_like_its_text() -> None:
+    before, after = (knowing(skill("way", files=files)) for files in ({}, {"Höre-zu/alles.md": b""}))
+    assert added(before, after) == Added(0.0, len("Höre-zu/alles.md".encode()) / 4)
+    assert added(after, after) == Added(0.0, 0.0)
+    assert added(after, before) == Added(0.0, 0.0)
+
+
+parts = st.lists(st.text("ab-é. ", min_size=1, max_size=255), min_size=1, max_size=7).map("/".join)
+paths = st.one_of(parts, parts.map("references/{}".format))
+
+
+@given(st.sets(paths, min_size=1, max_size=12))
+def test_an_emptied_path_is_as_long_and_is_valid(names: set[str]) -> None:
+    before = knowing(skill("way", files=dict.fromkeys(names, b"text")))
+    after = emptied(before)
+    files = after.library.skills["way"].files
+    assert len(files) == len(names)
+    most = sum(max(len(name), len("references/12")) for name in names)
+    assert sum(map(len, names)) - len(names) <= sum(map(len, files)) <= most
+    for name in files:
+        skill_format.check_path(name)
+    assert not names & files.keys()
+    assert {name.startswith("references/") for name in names} == {name.startswith("references/") for name in files}
+    assert digest_of(emptied(after)) == digest_of(after)
 
 
 def test_an_emptied_library_is_as_long_and_says_nothing() -> None:

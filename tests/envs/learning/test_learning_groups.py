@@ -1,10 +1,12 @@
 """Groups of reviews: exact masks, and what is refused."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 from fakes.episodes import conversation, record, trajectory
 from fakes.learning import learn, worth
+from fakes.learning_sampler import narrow_reviews
 from fakes.openai_server import FakeOpenAIServer
 from fakes.reviewers import honest, reviewers, silent
 from hypothesis import given
@@ -17,16 +19,18 @@ from hermes_lab.envs.learning.groups import learning_groups, review_group
 from hermes_lab.envs.learning.knowledge import digest_of
 from hermes_lab.envs.learning.lanes import LearningLane
 from hermes_lab.envs.learning.run import LaneOutcome, Reviewed
-from hermes_lab.envs.learning.worth import ReviewValue, values_of
+from hermes_lab.envs.learning.worth import ReviewValue, reviews_of, values_of
 from hermes_lab.envs.trl import rollout_columns
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.types import (
+    Compression,
     Episode,
     EpisodeError,
     Generation,
+    MemoryUse,
     Message,
     ModelIdentity,
     Review,
@@ -125,6 +129,7 @@ def test_a_group_has_the_reviews_of_one_episode_and_their_tokens_alone() -> None
         ({"model": replace(MODEL, adapter_digest="another")}, "of several policies"),
         ({"config_digest": "another"}, "of several policies"),
         ({"skills": SkillUse(snapshot="another")}, "of another library"),
+        ({"memory": MemoryUse(snapshot="another")}, "of another library"),
         ({"success": None}, "without a scored rollout"),
     ],
 )
@@ -157,6 +162,51 @@ def test_work_without_an_answer_has_no_review_and_is_counted() -> None:
     work = replace(reviewed.work, review=None, forks=())
     outcome.reviewed = [Reviewed(outcome.lane, 0, work, reviewed.before, ())]
     assert refused(outcome) == {"without a review": 1}
+
+
+@pytest.mark.parametrize("fork", [0, 1])
+def test_a_review_whose_prompt_was_rewritten_refuses_the_group(fork: int) -> None:
+    """Even if the forks begin alike: later sequences continue summaries that differ."""
+    outcome = finished()
+    (reviewed,) = outcome.reviewed
+    reviews = list(reviews_of(reviewed.work))
+    begun = reviews[fork].trajectory
+    assert begun is not None
+    reviews[fork] = replace(reviews[fork], trajectory=replace(begun, compressions=(Compression(5, 2, 4, 100),)))
+    work = replace(reviewed.work, review=reviews[0], forks=(reviews[1],))
+    outcome.reviewed = [dataclasses.replace(reviewed, work=work)]
+    assert refused(outcome) == {"with a rewritten prompt": 1}
+
+
+def test_reviews_of_work_that_was_compressed_are_a_group() -> None:
+    outcome = finished()
+    (reviewed,) = outcome.reviewed
+    done = (Compression(5, 2, 4, 100),)
+    reviews = [
+        replace(each, trajectory=replace(each.trajectory, compressions=done))
+        for each in reviews_of(reviewed.work)
+        if each.trajectory
+    ]
+    assert reviewed.work.trajectory is not None
+    whole = replace(reviewed.work.trajectory, compressions=done)
+    work = replace(reviewed.work, trajectory=whole, review=reviews[0], forks=(reviews[1],))
+    outcome.reviewed = [dataclasses.replace(reviewed, work=work)]
+    group = learning_groups([outcome], PAID).groups[0]
+    assert (group.kind, group.samples) == ("review", (0, 1))
+
+
+async def test_a_context_that_fills_up_in_the_review_refuses_the_group() -> None:
+    """Each review then continues a summary of its own. The run goes on, and the group is counted."""
+    async with FakeOpenAIServer(narrow_reviews(2), models=["fake"]) as server:
+        overrides = [
+            *("model.provider=openai", "model.name=fake", f"model.base_url={server.base_url}", "model.token_ids=true"),
+            *("agent.tool_format=hermes", "model.options={}"),
+        ]
+        ran = await learn(None, worth(), *overrides, forks=2)
+    (work,) = [episode for episode in ran.episodes if episode.review]
+    assert len({review.trajectory.branches[0].token_ids for review in reviews_of(work) if review.trajectory}) == 2
+    found = learning_groups(ran.outcomes, worth())
+    assert (found.groups, found.values, found.refused) == ([], [], {"with a rewritten prompt": 1})
 
 
 def test_reviews_of_different_conversations_are_no_group() -> None:

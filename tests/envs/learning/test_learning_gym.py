@@ -78,6 +78,33 @@ def test_a_review_that_writes_nothing_earns_nothing(env: LearningEnv) -> None:
     assert (reward, terminated, info["rollouts"]) == (0.0, True, 0)
 
 
+def test_a_reset_that_fails_leaves_nothing_to_step(env: LearningEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the end of the learning episode before, with a reward of 0."""
+
+    async def broken(seed: int) -> None:
+        raise HermesLabError(f"no sandbox for seed {seed}")
+
+    env.reset(seed=3)
+    monkeypatch.setattr(env._stepped, "begin", broken)
+    with pytest.raises(HermesLabError, match="no sandbox"):
+        env.reset(seed=4)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step("Nothing to save.")
+
+
+def test_the_task_of_the_info_is_the_one_under_review() -> None:
+    """Work on the first task ends without an answer, so the first review is that of the second one."""
+    env = LearningEnv(
+        "ledger", config=(*ONE_RULE, "model.name=fakes.unready:first_unready"), worth=WORTH | {"tasks": 2}
+    )
+    observation, info = env.reset(seed=3)
+    assert env._stepped is not None
+    first, second = env._stepped.lane.tasks
+    assert (observation["task"], info["task_id"]) == (second.prompt, second.id)
+    assert first.id != second.id
+    env.close()
+
+
 def test_every_task_of_a_learning_episode_is_reviewed_with_what_was_learnt_before() -> None:
     env = LearningEnv("ledger", config=ONE_RULE, worth=WORTH | {"tasks": 2})
     env.reset(seed=3)
@@ -132,6 +159,24 @@ def test_what_cannot_be_a_learning_episode_is_refused(config: list[str], worth: 
 
 def test_notes_can_teach_as_well() -> None:
     check_learning(load_config(["suite.name=ledger", "learning.arms=[on]", "agent.toolsets=[terminal, memory]"]))
+
+
+@pytest.mark.parametrize("family", ["repair", "labels", "figures", "services", "notices"])
+def test_the_worker_reaches_a_review_in_every_domain(family: str) -> None:
+    """With the default configuration: `notices` needs the toolset `web`."""
+    env = gymnasium.make(f"hermes_lab.envs:HermesLab/{family}-learning-v0", worth=WORTH).unwrapped
+    observation, _ = env.reset(seed=3)
+    turns = json.loads(observation["conversation"])
+    assert REVIEW_REQUEST in turns[-1]["content"]
+    assert "The submission was accepted" in turns[-1]["content"]
+    env.close()
+
+
+def test_toolsets_that_were_given_are_left_alone() -> None:
+    given = LearningEnv("notices", config=["agent.toolsets=[terminal, skills]"], worth=WORTH)
+    assert given.config.agent.toolsets == ("terminal", "skills")
+    assert LearningEnv("ledger", worth=WORTH).config.agent.toolsets == ("terminal", "file", "skills")
+    assert LearningEnv("notices", worth=WORTH).config.agent.toolsets[-1] == "web"
 
 
 def test_every_registered_suite_has_tasks_for_learning_episodes() -> None:

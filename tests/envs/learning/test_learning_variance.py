@@ -49,6 +49,36 @@ def test_tasks_of_unequal_difficulty_vary_less_than_the_formula_for_their_mean()
     assert exact < value_variance(0.5, 0.2, 2, 1)
 
 
+def group_rewards(after: list[float | None], before: float, size: int) -> list[list[float]]:
+    """The rewards of the reviews of a group, often. Each is the rate with its library, None for one that wrote nothing;
+    equal rates stand for the same library, and are measured once."""
+    draws, nothing = random.Random(2), Added(0.0, 0.0)
+    found = []
+    for _ in range(DRAWS):
+        without = share(draws, [before] * size, 1)
+        measured = {rate: share(draws, [rate] * size, 1) for rate in dict.fromkeys(after) if rate is not None}
+        found.append(
+            [0.0 if rate is None else review_reward(without, measured[rate], nothing, FREE).value for rate in after]
+        )
+    return found
+
+
+def test_the_difference_of_two_reviews_varies_as_the_page_says() -> None:
+    """Two writers share the rollouts before; a review that wrote nothing has a reward of exactly 0; one library is
+    measured once."""
+    a1, a2, before, size = 0.5, 0.8, 0.3, 4
+    groups = group_rewards([a1, a2, a1, None, None], before, size)
+
+    def spread(one: int, other: int) -> float:
+        return pvariance([rewards[one] - rewards[other] for rewards in groups])
+
+    assert spread(0, 1) == pytest.approx((a1 * (1 - a1) + a2 * (1 - a2)) / size, rel=0.1)
+    assert spread(0, 3) == pytest.approx((a1 * (1 - a1) + before * (1 - before)) / size, rel=0.1)
+    assert spread(0, 2) == spread(3, 4) == 0.0
+    shared = fmean(one * other for one, other, *_ in groups) - fmean(g[0] for g in groups) * fmean(g[1] for g in groups)
+    assert shared == pytest.approx(before * (1 - before) / size, rel=0.2)  # the error that all writers share
+
+
 @pytest.mark.parametrize(("with_", "without"), [(0.5, 0.2), (0.9, 0.4), (0.6, 0.5)])
 def test_the_number_of_follow_ups_gives_that_power(with_: float, without: float) -> None:
     needed, draws = followups_needed(with_, without), random.Random(1)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from hermes_lab.config.schema import SkillsConfig
@@ -126,6 +127,9 @@ def session(*skills: Skill) -> SkillSession:
         SkillEdit("edit", CLEANING.name, content="The request timed out."),
         SkillEdit("patch", CLEANING.name, old_string="leaves", new_string="I tried: leaves"),
         SkillEdit("write_file", CLEANING.name, path="references/a.md", content="The user asked for May."),
+        SkillEdit("write_file", CLEANING.name, path="references/the-user-asked-for-may.md", content="See above."),
+        SkillEdit("write_file", CLEANING.name, path="scripts/jq_is_not_installed.sh", content="jq ."),
+        SkillEdit("write_file", CLEANING.name, path="notes/jq is not installed/a.md", content="See above."),
     ],
 )
 def test_a_refused_write_changes_nothing_and_says_which_sentence(edit: SkillEdit) -> None:
@@ -138,6 +142,13 @@ def test_a_refused_write_changes_nothing_and_says_which_sentence(edit: SkillEdit
 def test_a_script_is_code_and_never_judged() -> None:
     script = 'raise SystemExit("jq: command not found")'
     session(CLEANING).manage(SkillEdit("write_file", CLEANING.name, path="scripts/a.py", content=script))
+
+
+def test_a_file_whose_path_says_too_much_may_be_patched_and_removed() -> None:
+    path = "references/jq-is-not-installed.md"
+    s = session(msgspec.structs.replace(CLEANING, files={path: b"See above."}))
+    s.manage(SkillEdit("patch", CLEANING.name, path=path, old_string="above", new_string="below"))
+    s.manage(SkillEdit("remove_file", CLEANING.name, path=path))
 
 
 def test_what_stands_there_already_may_be_patched_away() -> None:
