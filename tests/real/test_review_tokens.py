@@ -9,6 +9,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from fakes.episodes import conversation, record, trajectory
+from fakes.review_values import review_value
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_sampled_tokens import TEXT, Reply, relay, trained_runs
@@ -23,13 +24,12 @@ from hermes_lab.envs.learning.groups import review_group
 from hermes_lab.envs.learning.lanes import Draw, LearningLane
 from hermes_lab.envs.learning.records import LearningPlan
 from hermes_lab.envs.learning.run import Reviewed
-from hermes_lab.envs.learning.worth import ReviewValue
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.remote import open_endpoints
 from hermes_lab.protocols import ModelClient
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.environments.learning import learn
-from hermes_lab.types import Message, ModelIdentity, Review, Reward, ScoredGroup, TokenBranch, ToolResult
+from hermes_lab.types import Message, ModelIdentity, Review, ScoredGroup, TokenBranch, ToolResult
 
 pytestmark = [
     pytest.mark.real,
@@ -164,24 +164,8 @@ async def reviewed(url: str, plan: Plan) -> tuple[ScoredGroup, list[list[Sampled
         forks=tuple(reviews[1:]),
     )
     lane = LearningLane("lane", "on", (), (), Knowledge())
-    values = [value(episode.key, fork) for fork in range(len(reviews))]
+    values = [review_value(episode.key, fork, "d") for fork in range(len(reviews))]
     return review_group(Reviewed(lane, 0, episode, Knowledge(), ()), values), seen
-
-
-def value(key: str, fork: int) -> ReviewValue:
-    return ReviewValue(
-        episode=key,
-        fork=fork,
-        policy="d",
-        before="b",
-        after="a",
-        rollouts=1,
-        solved_before=0,
-        solved_after=0,
-        listed=0.0,
-        body=0.0,
-        reward=Reward(float(fork)),
-    )
 
 
 def sampled_in(group: ScoredGroup, fork: int) -> list[Sampled]:

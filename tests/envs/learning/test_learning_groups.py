@@ -8,6 +8,7 @@ from fakes.episodes import conversation, record, trajectory
 from fakes.learning import learn, worth
 from fakes.learning_sampler import narrow_reviews
 from fakes.openai_server import FakeOpenAIServer
+from fakes.review_values import review_value
 from fakes.reviewers import honest, reviewers, silent
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from hermes_lab.envs.learning.groups import learning_groups, review_group
 from hermes_lab.envs.learning.knowledge import digest_of
 from hermes_lab.envs.learning.lanes import LearningLane
 from hermes_lab.envs.learning.run import LaneOutcome, Reviewed
-from hermes_lab.envs.learning.worth import ReviewValue, reviews_of, values_of
+from hermes_lab.envs.learning.worth import reviews_of, values_of
 from hermes_lab.envs.trl import rollout_columns
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
@@ -27,7 +28,6 @@ from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.types import (
     Compression,
-    Episode,
     EpisodeError,
     Generation,
     MemoryUse,
@@ -270,7 +270,7 @@ def test_every_token_that_a_review_sampled_is_trained_and_no_other(
         forks=tuple(reviews[1:]),
     )
     lane = LearningLane("lane", "on", (), (), Knowledge())
-    values = [value(work, fork) for fork in range(len(reviews))]
+    values = [review_value(work.key, fork, "digest") for fork in range(len(reviews))]
     group = review_group(Reviewed(lane, 0, work, Knowledge(), ()), values)
     columns = rollout_columns([group])
     for place, replies in enumerate(turns):
@@ -286,22 +286,6 @@ def test_every_token_that_a_review_sampled_is_trained_and_no_other(
         for token, on, logprob in zip(expected_ids, expected_mask, group.logprobs[place], strict=True):
             assert logprob == (-token / 64 if on else None)
     assert one_sequence_each(group) == group
-
-
-def value(work: Episode, fork: int) -> ReviewValue:
-    return ReviewValue(
-        episode=work.key,
-        fork=fork,
-        policy="digest",
-        before="b",
-        after="a",
-        rollouts=1,
-        solved_before=0,
-        solved_after=0,
-        listed=0.0,
-        body=0.0,
-        reward=Reward(float(fork)),
-    )
 
 
 async def test_every_review_starts_from_the_same_conversation_and_library() -> None:
