@@ -1,12 +1,13 @@
 """LoRA adapters on a running vLLM: each version is served under its own name, which is verified."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import anyio.to_thread
 
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.cards import ADAPTER_CONFIG, WEIGHTS, check_card
 from hermes_lab.models.endpoint import Endpoint
@@ -46,6 +47,18 @@ def adapter_folder(name: str) -> Path | None:
             f"model.adapter: this installation has no bundled `{PACKAGED}` adapter; give the folder of an adapter"
         )
     return _PACKAGED_FOLDER
+
+
+def check_folders(config: ModelConfig, adapters: Iterable[str]) -> None:
+    """Raises `ConfigError` if a server that the lab starts could not load one of `adapters`, for want of its folder.
+
+    Servers with arguments of their own may serve it under its name.
+    """
+    if config.provider != "vllm" or config.server.args:
+        return
+    for name in adapters:
+        if name and adapter_folder(name) is None:
+            raise ConfigError(f"model.adapter: {name!r} is neither a folder nor `{PACKAGED}`")
 
 
 def adapter_digest(folder: Path) -> str:

@@ -13,11 +13,11 @@ import anyio.to_thread
 from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models.adapters import (
-    PACKAGED,
     Adapter,
     StillServed,
     adapter_digest,
     adapter_folder,
+    check_folders,
     identify,
     list_models,
     load_adapter,
@@ -93,8 +93,7 @@ async def open_vllm(
 
     Adapters are merged into the weights only if there is exactly one: the server holds a single set of weights.
     """
-    for unknown in (name for name in adapters if name and not config.server.args and adapter_folder(name) is None):
-        raise ConfigError(f"model.adapter: {unknown!r} is neither a folder nor `{PACKAGED}`")
+    check_folders(config, adapters)
     weights = await anyio.to_thread.run_sync(resolve, config.name, say)
     merge = config.merge and any(adapters)
     adapter, name = Adapter("", ""), config.name

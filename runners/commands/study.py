@@ -13,6 +13,8 @@ from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.execute import run_plan
 from hermes_lab.runners.commands.report import save_report
+from hermes_lab.runners.engine.execute import RunPlan
+from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, pooled_power
 from hermes_lab.runners.experiments.study import MODEL_NAME, MODEL_URL, Study, read_study
 from hermes_lab.runners.plans import describe, plan_of
@@ -86,6 +88,7 @@ def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
         described = {str(run.folder): describe(plan) for run, plan in zip(study.runs, plans, strict=True)}
         _show_plans(study, described, json=json)
         return 0
+    _check_adapters(study, plans)
     for number, (run, plan) in enumerate(zip(study.runs, plans, strict=True), 1):
         output.say(f"{run.folder} ({number} of {len(study.runs)})")
         begun = (run.folder / "run.json").is_file()
@@ -93,6 +96,18 @@ def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
             output.say(f"the study stopped at {run.folder}; run the same command again to continue")
             return code
     return 0
+
+
+def _check_adapters(study: Study, plans: list[RunPlan]) -> None:
+    """Raises `ConfigError` if an unfinished run needs an adapter that is missing: it may come hours after the first."""
+    from hermes_lab.models.adapters import check_folders
+
+    for run, plan in zip(study.runs, plans, strict=True):
+        try:
+            check_folders(plan.config.model, weights_of(plan.command, plan.config))
+        except ConfigError as error:
+            if not _is_finished(run.folder):
+                raise ConfigError(f"variant {run.variant}: {error}") from None
 
 
 def _answer(study: Study, pending: list[str], plots: str, *, quiet: bool, json: bool) -> None:

@@ -281,3 +281,14 @@ def test_variants_that_are_compared_must_be_there(study: Path) -> None:
     study.write_text(study.read_text().replace("[forgetful, attentive]", "[forgetful, tuned]"))
     with pytest.raises(ConfigError, match=r"compare: no variant 'tuned'; choose from forgetful, attentive$"):
         read_study(study, [], {})
+
+
+def test_a_missing_adapter_of_a_later_variant_ends_a_study_before_its_first_run(tmp_path: Path) -> None:
+    file = write_study(tmp_path)
+    missing = f"model.provider=vllm, model.name=packaged, model.adapter={tmp_path}/nowhere"
+    file.write_text(file.read_text().replace("attentive: []", f"attentive: [{missing}]"))
+    refused = study_command(file)
+    assert refused.returncode == 2
+    said = f"error: variant attentive: model.adapter: '{tmp_path}/nowhere' is neither a folder nor `packaged`"
+    assert said in refused.stderr
+    assert not (tmp_path / "runs").exists()
