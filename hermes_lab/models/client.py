@@ -161,9 +161,9 @@ class EndpointClient:
             self._check_adapter(reply)
             return self._wire.read(reply, messages, tools)
         except Failed as error:
-            if is_overflow(400, str(error), self._config.overflow_pattern):
+            if is_overflow(error.status or 400, str(error), self._config.overflow_pattern):
                 raise ContextFull(str(error)) from None
-            raise Failed(f"{self._endpoint.base_url}: {error}") from None
+            raise Failed(f"{self._endpoint.base_url}: {error}", error.status) from None
         except Refused as error:
             self._check_room(error)
             raise Refused(f"{self._endpoint.base_url}: {error}", error.status) from None

@@ -152,7 +152,7 @@ class Endpoint:
             try:
                 return Answer(read(await self._try(method, path, data, see, headers, receiver)), tried)
             except Failed as failure:
-                error = _TemporaryError(Failed(self._without_key(str(failure))))
+                error = _TemporaryError(Failed(self._without_key(str(failure)), failure.status))
             except _TemporaryError as passing:
                 error = passing
             if tried >= self._max_retries:

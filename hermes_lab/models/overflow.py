@@ -7,10 +7,12 @@ something else.
 
 import re
 
+_CODES = r"context_length_exceeded|context_window_exceeded|string_above_max_length|exceed_context_size|prompt_too_long"
+_CODE = re.compile(_CODES)
 _SURE = re.compile(
-    r"context_length_exceeded|context_window_exceeded|string_above_max_length|exceed_context_size|prompt_too_long"
+    rf"{_CODES}"
     r"|maximum context length|context (?:length|size|window)\b.{0,80}\b(?:exceed|overflow|too|larger|longer|limit)"
-    r"|(?:exceed|overflow|longer than|larger than|beyond|past|over)\w*\b.{0,80}\bcontext\b"
+    r"|\b(?:exceed\w*|over(?:flow\w*)?|longer than|larger than|beyond|past)\b.{0,80}\bcontext\b"
     r"|context the overflows|too large to process"
     r"|longer than the maximum model length|\binputs`? tokens \+|\bmax_model_len\b.{0,40}too small"
     r"|context\b.{0,40}\boverflow"
@@ -32,8 +34,15 @@ _EXCESS = re.compile(
     r"|\btruncate\b|\babove the\b"
 )
 _LENGTH = re.compile(
-    r"\btokens?\b|\blength\b|\blong\b|\bcontext\b|\bsize\b|\bcharacters\b|\bbytes\b|\btoo large\b|\bwindow\b"
+    r"\btokens?\b|\blength\b|\bsize\b|\bcharacters\b|\bbytes\b|\btoo large\b|\bwindow\b"
+    r"|\b(?:prompts?|inputs?|contexts?|messages?|conversation|requests?|sequence|history|text)\b`?"
+    r"(?: (?:is|are|was|were))? too long\b"
 )
+_BUSY = re.compile(
+    r"\bdeadline\b|\btime[ -]?outs?\b|\btimed[ -]out\b|\b(?:took|taking|takes?) too long\b|\boverload\w*|\bqueued?\b"
+    r"|\btry again (?:later|in\b|shortly|soon|after)|\bplease (?:re)?try again\b(?! (?:with|using))"
+)
+"""Matches what a server says that is too slow or too busy, whatever the prompt."""
 _OTHER = re.compile(
     # Rates and quotas.
     r"\brate.?limit|\bquota\b|per (?:minute|day|hour|second)|\b[tr]pm\b|\btpd\b|too many requests|concurren"
@@ -58,6 +67,8 @@ def is_overflow(status: int, said: str, pattern: str = "") -> bool:
     if pattern and re.search(pattern, said, re.IGNORECASE):
         return True
     words = " ".join(_URL.sub(" ", said.lower()).split())
+    if _BUSY.search(words) and not _CODE.search(words):
+        return False
     if _SURE.search(words):
         return status >= 400 and status not in _NEVER and not _RATES.search(words)
     if status not in _STATUSES:

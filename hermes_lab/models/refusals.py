@@ -31,4 +31,9 @@ class NoReply(ModelError):
 
 
 class Failed(ModelError):
-    """The server answered 200, but the body reports a failure that may pass on a retry."""
+    """The server answered 200, but the body reports a failure that may pass on a retry. `status` is the HTTP status in
+    the body; 0 if it has none."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status

@@ -37,4 +37,4 @@ def failure_of(reply: object) -> ModelError | None:
     told = f"the reply is an error: {shown}" + (f" (code {status})" if status else "")
     if (400 <= status < 500 and status not in _PASSING_CODES) or _OF_THE_REQUEST.search(text(kind)):
         return Refused(told, status or 400)
-    return Failed(told)
+    return Failed(told, status)

@@ -224,6 +224,22 @@ async def test_a_prompt_that_does_not_fit_is_context_full(status: int, body: dic
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    "slow",
+    [
+        Reply(status=500, body={"error": {"message": "context deadline exceeded"}}),
+        Reply(status=503, body={"error": {"message": "The model is overloaded; keep the same context"}}),
+        Reply(body={"error": {"message": "Upstream request took too long", "code": 504}}),
+        Reply(body={"error": {"message": "the input tokens exceed what can be handled now", "code": 502}}),
+    ],
+)
+async def test_a_server_that_is_too_slow_is_asked_again(slow: Reply) -> None:
+    async with FakeOpenAIServer([slow, "at last"]) as server, client_of(server) as client:
+        reply = await client.generate(ASK, ())
+    assert (reply.message.content, reply.retries) == ("at last", 1)
+
+
+@pytest.mark.anyio
 async def test_any_other_refusal_is_told_on_one_line_and_not_tried_again() -> None:
     refusal = Reply(status=400, body={"error": {"message": "no such\n\nthing"}})
     async with FakeOpenAIServer([refusal]) as server, client_of(server) as client:

@@ -97,6 +97,14 @@ ANYTHING_ELSE = [
     (400, "thinking.budget_tokens must be less than max_tokens"),
     (400, "messages.1.content.0.tool_use.id: String should match pattern"),
     (400, "Conversation roles must alternate user/assistant"),
+    # Too slow or too busy: the same prompt may be answered on a retry.
+    (500, "context deadline exceeded"),
+    (500, 'do request failed: Post "http://10.0.0.1:8000/v1/chat/completions": context deadline exceeded'),
+    (500, "The request took too long to process"),
+    (500, "maximum queue length exceeded for this request"),
+    (503, "The model is overloaded; please retry the request with the same context"),
+    (500, "failed to recover CUDA context"),
+    (500, "the request size exceeds what the server can handle now, please try again later"),
 ]
 
 
@@ -108,6 +116,10 @@ def test_a_prompt_that_is_too_long_is_recognised(said: str) -> None:
 @pytest.mark.parametrize(("status", "said"), ANYTHING_ELSE)
 def test_any_other_refusal_is_not_taken_for_it(status: int, said: str) -> None:
     assert not is_overflow(status, f"http://host/v1: HTTP {status}: {said}")
+
+
+def test_a_code_is_believed_whatever_else_is_said() -> None:
+    assert is_overflow(400, "the model is overloaded, please try again later (context_length_exceeded)")
 
 
 def test_an_endpoint_may_have_words_of_its_own() -> None:
