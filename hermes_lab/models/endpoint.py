@@ -16,7 +16,7 @@ import aiohttp
 import anyio
 import msgspec
 
-from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models.refusals import RETRIES, Failed, NoReply, Refused, Unreachable
 
 _RETRIED = frozenset({408, 425, 429})
@@ -151,10 +151,13 @@ class Endpoint:
         while True:
             try:
                 return Answer(read(await self._try(method, path, data, see, headers, receiver)), tried)
-            except Failed as failure:
-                error = _TemporaryError(Failed(self._without_key(str(failure)), failure.status))
             except _TemporaryError as passing:
                 error = passing
+            except Failed as failure:
+                error = _TemporaryError(Failed(self._without_key(str(failure)), failure.status))
+            except (ModelError, ContextFull) as final:
+                final.args = (self._without_key(str(final)),)  # the message; type, status and body stay
+                raise
             if tried >= self._max_retries:
                 raise error.failure from None
             if receiver:
@@ -228,7 +231,7 @@ class Endpoint:
         text = content.decode(errors="replace").removeprefix("\ufeff")
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # not JSON: show the body itself
             text = _error_message(msgspec.json.decode(text)) or text
-        return self._without_key(" ".join(text.split())[:500])
+        return self._without_key(" ".join(text.split()))[:500]
 
     def _without_key(self, line: str) -> str:
         """Removes the key, which some servers echo."""

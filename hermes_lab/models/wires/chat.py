@@ -157,6 +157,8 @@ class ChatWire:
         if fault := "" if not said and ending == "content_filter" else _fault(said):  # a withheld reply has no message
             raise failure_of(reply) or Failed(fault)
         message = self._message(said, sent, tools)
+        if ending == "tool_calls" and self._tool_format == "native" and tools and not message.tool_calls:
+            raise Failed(f"the reply has the finish_reason {word!r}, but no call")
         if ending not in SOUND and (calls := message.tool_calls):  # the last one may be truncated
             last = calls[-1]
             cut = cut_call(last.id, last.name, last.raw or arguments_text(last))

@@ -14,6 +14,7 @@ from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models import endpoint
 from hermes_lab.models.client import EndpointClient
+from hermes_lab.models.refusals import Refused
 from hermes_lab.models.remote import open_endpoints
 from hermes_lab.types import Message, ToolCall, ToolResult
 from hermes_lab.types.trajectory import ToolFormat
@@ -268,6 +269,29 @@ async def test_the_key_is_sent_and_never_told(monkeypatch: pytest.MonkeyPatch) -
             await client.generate(ASK, ())
         assert "s3cret" not in repr(client.identity)
     assert server.headers[-1]["Authorization"] == "Bearer s3cret"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("told", "kind"),
+    [
+        (Reply(body={"error": {"code": 401, "message": "Incorrect API key provided: s3cret-key."}}), Refused),
+        (Reply(body="<html>s3cret-key"), ModelError),
+        (Reply(body={"error": {"code": 400, "message": "s3cret-key: prompt is too long: 9 tokens > 8"}}), ContextFull),
+        (Reply(body={"choices": [{"message": {"content": "x"}, "finish_reason": "s3cret-key"}]}), ModelError),
+        (Reply(status=400, body="x" * 495 + "s3cret-key"), Refused),
+    ],
+)
+async def test_the_key_is_not_told_in_any_kind_of_error(
+    told: Reply, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "s3cret-key")
+    async with FakeOpenAIServer([told]) as server, client_of(server, api_key_env="SOME_KEY") as client:
+        with pytest.raises(kind, match=r"\*\*\*") as raised:
+            await client.generate(ASK, ())
+    assert "s3cre" not in str(raised.value)
+    assert type(raised.value) is kind
+    assert getattr(raised.value, "status", 401) in (400, 401)
 
 
 @pytest.mark.anyio

@@ -148,6 +148,32 @@ def test_the_last_call_of_a_reply_that_was_cut_is_not_run() -> None:
     assert "cut off" in last.error
 
 
+TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
+CALLS_NOTHING = [
+    {"content": "Let me look at the file first.", "tool_calls": []},
+    {"content": "Let me look at the file first."},
+    {"content": None},
+    {"content": None, "tool_calls": None, "reasoning_content": "I call add."},
+]
+
+
+@pytest.mark.parametrize("message", CALLS_NOTHING)
+@pytest.mark.parametrize("word", ["tool_calls", "function_call"])
+def test_a_reply_that_ends_with_calls_but_has_none_is_no_answer(message: dict[str, Any], word: str) -> None:
+    with pytest.raises(Failed, match=f"finish_reason '{word}', but no call"):
+        wire().read(reply(message, word), ASK, [TOOL])
+    delta = {name: value for name, value in message.items() if value}
+    streamed_reply = wire().assemble(events_of(chunks(delta, finish=word)))
+    with pytest.raises(Failed, match=f"finish_reason '{word}', but no call"):
+        wire().read(streamed_reply, ASK, [TOOL])
+
+
+def test_a_call_that_nothing_offered_is_no_failure() -> None:
+    assert read(reply({"content": "4"}, "tool_calls")).message.content == "4"  # no tools were offered
+    written = ChatWire(ModelConfig(name="m"), "m", "hermes").read(reply({"content": "4"}, "tool_calls"), ASK, [TOOL])
+    assert written.message.content == "4"
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "says"),
     [
