@@ -43,8 +43,9 @@ class Context:
         return visible(self._messages, self.compressions)
 
     def record_usage(self, usage: Usage) -> None:
-        """Records the server's token count for all messages so far, including its reply."""
-        self._counted = usage.prompt_tokens + usage.completion_tokens
+        """Records the server's token count for all messages so far, including its reply. A count without the prompt's
+        says nothing of the messages: they are estimated."""
+        self._counted = usage.prompt_tokens and usage.prompt_tokens + usage.completion_tokens
         self._counted_at = len(self._messages)
 
     def is_large(self) -> bool:

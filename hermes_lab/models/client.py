@@ -27,10 +27,13 @@ _MOST_LESSONS = 5
 """How many refusals of one request the client adapts to."""
 _FILTERED = re.compile(
     r"content_filter|content management policy|ResponsibleAIPolicyViolation|content_policy_violation"
-    r"|data_?inspection_?failed|prohibited_content|inappropriate content",
+    r"|data_?inspection_?failed|prohibited_content|inappropriate content|content filtering policy|prompt was flagged",
     re.IGNORECASE,
 )
-"""Matches how Azure, OpenAI, DashScope and gateways refuse a prompt caught by their content filter."""
+"""Matches how Azure, OpenAI, Anthropic, DashScope and gateways refuse a prompt or an output caught by their content
+filter."""
+_CUT = re.compile(r"could not finish the message because max_tokens", re.IGNORECASE)
+"""Matches how OpenAI and Azure tell of a reply that reached its limit within the reasoning."""
 _OF_THE_REQUEST = TEACHING | {413}
 """HTTP statuses of refusals that whoever wrote the request may have caused."""
 _OF_THE_ACCOUNT = re.compile(r"credit|billing|quota|api.?key|authenti|permission|model_not_found", re.IGNORECASE)
@@ -97,8 +100,8 @@ class EndpointClient:
             except Refused as error:
                 if reader:
                     reader.restart()
-                if error.status == 400 and _FILTERED.search(str(error)):  # retrying would not help
-                    return Generation(Message(role="assistant", content=""), "content_filter", Usage())
+                if reply_instead := _outcome_of(error):
+                    return reply_instead
                 learned = self._wire.learn(error, body) or (streams and self._learn_whole(error, body))
                 if not learned or lesson == _MOST_LESSONS - 1:
                     raise self._advised(error, body) from None
@@ -115,7 +118,8 @@ class EndpointClient:
         configured: Collection[str],
         headers: Mapping[str, str],
     ) -> tuple[Generation, bytes]:
-        """One reply to a request body that somebody else has written, and its bytes; none for a filtered prompt.
+        """One reply to a request body that somebody else has written, and its bytes; none for a refusal that is
+        an outcome, such as that of a filter.
 
         `configured` are the fields of the body that the configuration has set. Raises as `generate`, but `Rejected` for
         a refusal of the request's form (400, 405, 406, 413, 415, 422) that concerns none of them, nor the account.
@@ -133,8 +137,8 @@ class EndpointClient:
                     self._wire.path, sent, read, self._check_room, headers
                 )
             except Refused as error:
-                if error.status == 400 and _FILTERED.search(str(error)):
-                    return Generation(Message(role="assistant", content=""), "content_filter", Usage()), b""
+                if reply_instead := _outcome_of(error):
+                    return reply_instead, b""
                 if not self._wire.learn(error, sent) or lesson == _MOST_LESSONS - 1:
                     raise self._blamed(error, {name: sent[name] for name in configured if name in sent}) from None
             else:
@@ -195,6 +199,16 @@ class EndpointClient:
         return Refused(f"{refused}; {hint}", refused.status) if hint else refused
 
 
+def _outcome_of(refused: Refused) -> Generation | None:
+    """The empty reply that a refusal amounts to, if it is the outcome of a good request; another try would end so
+    too."""
+    if refused.status != 400:
+        return None
+    said = str(refused)
+    ending = "content_filter" if _FILTERED.search(said) else "length" if _CUT.search(said) else ""
+    return Generation(Message(role="assistant"), ending, Usage()) if ending else None
+
+
 def wire_for(config: ModelConfig, model: str, tool_format: ToolFormat) -> Wire:
     """The wire format of `config.provider`. Raises `ConfigError` for fields that the format does not support."""
     if config.provider == "anthropic":
@@ -218,7 +232,9 @@ def open_endpoint(config: ModelConfig, base_url: str, *, connections: int, key: 
     for name, value in headers.items():
         if not f"{name}{value}".isprintable():
             raise ConfigError(f"model.headers: {name!r} holds a line break or another control character")
+    configured = {name.lower() for name in headers}  # names of headers have no case
     own = wire_for(config, config.name, "native").headers(key)
+    own = {name: value for name, value in own.items() if name.lower() not in configured}
     return Endpoint(
         base_url,
         timeout=config.timeout,

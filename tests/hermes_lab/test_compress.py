@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermes_lab.agent.compress import Context
 from hermes_lab.agent.loop import Agent
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import AgentConfig
@@ -112,6 +113,16 @@ async def test_compression_can_be_turned_off() -> None:
     model = Narrow(9, room=3000)
     _, stop = await work(model, compress_at=0)
     assert (stop, model.summaries) == ("context_full", 0)
+
+
+async def test_without_a_count_of_the_prompt_the_messages_are_estimated() -> None:
+    messages = [Message("system", "You work."), Message("user", "x" * 4000)]
+    context = Context(messages, AgentConfig(context_tokens=800))
+    context.record_usage(Usage(0, 5))
+    assert context.tokens() > 900
+    assert context.is_large()
+    context.record_usage(Usage(100, 5))
+    assert context.tokens() == 105
 
 
 async def test_compression_on_demand() -> None:

@@ -1,6 +1,6 @@
 """Tool call handling shared by the wire formats."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -35,7 +35,14 @@ def with_own_ids(calls: Sequence[ToolCall], sent: Sequence[Message]) -> tuple[To
     own: list[ToolCall] = []
     for number, call in enumerate(calls):
         if not call.id or call.id in taken:
-            call = msgspec.structs.replace(call, id=f"call{len(sent):03d}{number:02d}")
+            call = msgspec.structs.replace(call, id=free_id(len(sent), number, taken))
         taken.add(call.id)
         own.append(call)
     return tuple(own)
+
+
+def free_id(length: int, number: int, taken: Collection[str]) -> str:
+    """A free id with that number. After a compression the conversation is shorter, and the id may be taken."""
+    while (call_id := f"call{length:03d}{number:02d}") in taken:
+        number += 1
+    return call_id

@@ -1,9 +1,10 @@
 """Tools and calls of the native formats (`anthropic`, `responses`), with names and ids that the API accepts."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hermes_lab.models.wires.calls import free_id
 from hermes_lab.types import Message, ToolCall
 
 # Both APIs refuse other characters. 64 is OpenAI's limit and Anthropic's older one.
@@ -44,7 +45,7 @@ def own_ids(given: Sequence[str], sent: Sequence[Message]) -> list[str]:
     own: list[str] = []
     for number, call_id in enumerate(given):
         if call_id in taken or not _NAME.fullmatch(call_id):
-            call_id = _free_id(len(sent), number, taken)
+            call_id = free_id(len(sent), number, taken)
         taken.add(call_id)
         own.append(call_id)
     return own
@@ -59,10 +60,3 @@ def sendable_id(call_id: str) -> str:
 def sendable_name(name: str) -> str:
     """The function's name if the API accepts it, else a replacement; a model may call anything."""
     return name if _NAME.fullmatch(name) else "unknown"
-
-
-def _free_id(length: int, number: int, taken: Collection[str]) -> str:
-    """A free id with that number. After a compression the conversation is shorter, and the id may be taken."""
-    while (call_id := f"call{length:03d}{number:02d}") in taken:
-        number += 1
-    return call_id

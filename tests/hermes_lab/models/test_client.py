@@ -16,7 +16,7 @@ from hermes_lab.models import endpoint
 from hermes_lab.models.client import EndpointClient
 from hermes_lab.models.refusals import Refused
 from hermes_lab.models.remote import open_endpoints
-from hermes_lab.types import Message, ToolCall, ToolResult
+from hermes_lab.types import Generation, Message, ToolCall, ToolResult
 from hermes_lab.types.trajectory import ToolFormat
 
 ASK = [Message("system", "Be brief."), Message("user", "Go.")]
@@ -292,6 +292,32 @@ async def test_the_key_is_not_told_in_any_kind_of_error(
     assert "s3cre" not in str(raised.value)
     assert type(raised.value) is kind
     assert getattr(raised.value, "status", 401) in (400, 401)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("said", "ending"),
+    [
+        ("Output blocked by content filtering policy", "content_filter"),
+        (
+            "Invalid prompt: your prompt was flagged as potentially violating our usage policy. Please try again with "
+            "a different prompt (invalid_prompt)",
+            "content_filter",
+        ),
+        (
+            "Could not finish the message because max_tokens or model output limit was reached. "
+            "Please try again with higher max_tokens.",
+            "length",
+        ),
+    ],
+)
+async def test_a_refusal_that_is_an_outcome_is_a_reply(said: str, ending: str) -> None:
+    refusal = Reply(status=400, body={"error": {"message": said, "type": "invalid_request_error"}})
+    async with FakeOpenAIServer([refusal]) as server, client_of(server) as client:
+        assert await client.generate(ASK, ()) == Generation(Message("assistant"), ending)
+        forwarded = await client.forward({"model": "fake", "messages": []}, ASK, (), configured=(), headers={})
+    assert forwarded == (Generation(Message("assistant"), ending), b"")
+    assert len(server.requests) == 2
 
 
 @pytest.mark.anyio

@@ -99,6 +99,19 @@ async def test_headers_are_sent_and_a_value_of_the_environment_is_never_told(mon
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("name", ["authorization", "AUTHORIZATION", "Authorization"])
+async def test_a_configured_header_takes_the_place_of_the_own_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "s3cret")
+    async with (
+        FakeOpenAIServer(["x"]) as server,
+        client_of(server.base_url, headers={name: "Basic x"}, api_key_env="SOME_KEY") as client,
+    ):
+        await client.generate(ASK, ())
+    sent = [value for sent, value in server.headers[-1].items() if sent.lower() == "authorization"]
+    assert sent == ["Basic x"]
+
+
+@pytest.mark.anyio
 async def test_a_header_of_an_unset_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_SUCH", raising=False)
     with pytest.raises(ConfigError, match=r"model\.headers: set NO_SUCH"):

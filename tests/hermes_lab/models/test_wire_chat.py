@@ -149,6 +149,17 @@ def test_the_last_call_of_a_reply_that_was_cut_is_not_run() -> None:
 
 
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
+NAMELESS = {"type": "function", "function": {"name": "add", "arguments": "{}"}}
+
+
+def test_a_call_without_an_id_gets_one_that_no_earlier_call_has() -> None:
+    earlier = read(reply({"tool_calls": [NAMELESS, NAMELESS]}, "tool_calls")).message
+    shortened = [earlier]  # a compression made the conversation as short as it was then
+    again = wire().read(reply({"tool_calls": [NAMELESS]}, "tool_calls"), shortened, [TOOL]).message
+    ids = [call.id for call in (*earlier.tool_calls, *again.tool_calls)]
+    assert len(set(ids)) == 3
+
+
 CALLS_NOTHING = [
     {"content": "Let me look at the file first.", "tool_calls": []},
     {"content": "Let me look at the file first."},
