@@ -1,10 +1,9 @@
 """One HTTP server under a base URL: a connection pool and the only retry layer of model calls."""
 
-import email.utils
 import ipaddress
 import os
 import random
-import time
+import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -18,9 +17,15 @@ import msgspec
 
 from hermes_lab.errors import ConfigError, ContextFull, ModelError
 from hermes_lab.models.refusals import RETRIES, Failed, NoReply, Refused, Unreachable
+from hermes_lab.models.waits import reset_wait, stated_wait
 
 _RETRIED = frozenset({408, 425, 429})
-_FIRST_WAIT, _LONGEST_WAIT, _LONGEST_RETRY_AFTER = 0.5, 8.0, 60.0
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 8.0
+_LONGEST_STATED_WAIT = 60.0
+_LIMITED = 20.0
+"""Waits after a 429 that states none are longer by this factor, so that the retries outlast a limit per minute."""
+_LASTING = re.compile(r"\binsufficient_quota\b")
+"""Matches a 429 that no wait mends: the account has no credit."""
 # Below uvicorn's 5 s (vLLM), so that no request is sent on a connection that is being closed.
 _KEEP_ALIVE = 3.0
 _CONNECT_SECONDS = 30.0
@@ -56,20 +61,24 @@ class Answer(NamedTuple, Generic[T]):
 
 
 class _TemporaryError(Exception):
-    """A failure worth a retry, after `retry_after` seconds if the server said so."""
+    """A failure worth a retry. `wait` is what the server asked for, in seconds; None: nothing. `is_limit`: a rate limit
+    refused the request."""
 
-    def __init__(self, failure: ModelError, retry_after: float | None = None) -> None:
+    def __init__(self, failure: ModelError, wait: float | None = None, *, is_limit: bool = False) -> None:
         self.failure = failure
-        self.retry_after = retry_after
+        self.wait = wait
+        self.is_limit = is_limit
 
 
 class Endpoint:
     """Sends requests to one server. An async context manager, created inside a running event loop.
 
     Connection errors, 408, 425, 429, every 5xx, and bodies for which `read` raises `Failed` are retried up to
-    `max_retries` times, with exponential backoff and jitter, or after the server's Retry-After. A failure that persists
-    is a `ModelError`; any other 4xx is `Refused` at once. `timeout` is seconds per try; exceeding it is a `NoReply`,
-    which is not retried. For a reply with a `Receiver` it is seconds without a byte instead, however long the reply.
+    `max_retries` times, with exponential backoff and jitter, or after the wait that the server states; if that is
+    longer than a minute, they are not retried. After a 429 that states none, four retries outlast a minute. A failure
+    that persists is a `ModelError`; any other 4xx, and a 429 for want of credit, is `Refused` at once. `timeout` is
+    seconds per try; exceeding it is a `NoReply`, which is not retried. For a reply with a `Receiver` it is seconds
+    without a byte instead, however long the reply.
 
     A query in the base URL is appended to every path. The key is sent as a bearer token, or verbatim in another
     `key_header`. Neither it nor `secrets`, such as the values of `headers`, appear in error messages. The proxy comes
@@ -154,17 +163,22 @@ class Endpoint:
             except _TemporaryError as passing:
                 error = passing
             except Failed as failure:
-                error = _TemporaryError(Failed(self._without_key(str(failure)), failure.status))
+                said = self._without_key(str(failure))
+                error = _TemporaryError(
+                    Failed(said, failure.status), stated_wait(_NO_HEADERS, said), is_limit=failure.status == 429
+                )
             except (ModelError, ContextFull) as final:
                 final.args = (self._without_key(str(final)),)  # the message; type, status and body stay
                 raise
+            if error.wait is not None and error.wait > _LONGEST_STATED_WAIT:
+                raise _too_long(error.failure, error.wait) from None
             if tried >= self._max_retries:
                 raise error.failure from None
             if receiver:
                 receiver.restart()
             left = self._max_retries - tried
             RETRIES.info("no reply yet, trying again, at most %d times more: %s", left, error.failure)
-            await anyio.sleep(backoff(tried) if error.retry_after is None else error.retry_after)
+            await anyio.sleep(_wait(error, tried))
             tried += 1
 
     async def _try(
@@ -206,9 +220,14 @@ class Endpoint:
                 f"{self._named}: HTTP {status}: it redirects to {self._without_key(to)}; give that address", status
             )
         see(refused)
-        if is_retryable(status):
-            raise _TemporaryError(refused, _retry_after(response.headers.get("Retry-After", "")))
-        raise refused
+        is_limit = status == 429
+        if not is_retryable(status) or (is_limit and _LASTING.search(body)):
+            raise refused
+        told = {name.lower(): value for name, value in response.headers.items()}
+        wait = stated_wait(told, body)
+        if wait is None and is_limit and (until := reset_wait(told)) is not None:
+            wait = min(until, _LONGEST_STATED_WAIT)  # a limit that refills bit by bit lets requests through before
+        raise _TemporaryError(refused, wait, is_limit=is_limit)
 
     @property
     def _named(self) -> str:
@@ -322,6 +341,22 @@ def backoff(tried: int) -> float:
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**tried) * random.uniform(0.5, 1.5)
 
 
+def _wait(error: _TemporaryError, tried: int) -> float:
+    """Seconds before the next try; up to a tenth more than stated, so that rollouts do not retry simultaneously."""
+    if error.wait is not None:
+        return error.wait * random.uniform(1.0, 1.1)
+    return min(backoff(tried) * _LIMITED, _LONGEST_STATED_WAIT) if error.is_limit else backoff(tried)
+
+
+def _too_long(failure: ModelError, wait: float) -> ModelError:
+    """The failure, with why it is not tried again."""
+    failure.args = (
+        f"{failure}; the server asks to wait {wait:.0f} s, and at most {_LONGEST_STATED_WAIT:.0f} s are waited: "
+        "start again later, or send fewer requests at once (run.concurrency)",
+    )
+    return failure
+
+
 def _connection_reason(error: aiohttp.ClientError) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         reason = error.os_error
@@ -329,15 +364,3 @@ def _connection_reason(error: aiohttp.ClientError) -> str:
             return f"cannot connect: {os.strerror(reason.errno)}"
         return f"cannot connect: {reason.strerror or reason}"
     return f"the connection broke: {' '.join(str(error).split()) or type(error).__name__}"
-
-
-def _retry_after(header: str) -> float | None:
-    """The seconds to wait, from either form of the header (RFC 9110, 10.2.3)."""
-    try:
-        seconds = float(header)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(header).timestamp() - time.time()
-        except (ValueError, OverflowError):
-            return None
-    return min(seconds, _LONGEST_RETRY_AFTER) if seconds >= 0 else None

@@ -12,7 +12,7 @@ from fakes.openai_server import LOGPROB, FakeOpenAIServer, Reply, function_call,
 
 from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, ContextFull, ModelError
-from hermes_lab.models import endpoint
+from hermes_lab.models import endpoint, waits
 from hermes_lab.models.client import EndpointClient
 from hermes_lab.models.refusals import Refused
 from hermes_lab.models.remote import open_endpoints
@@ -197,14 +197,126 @@ async def test_retry_after_decides_the_wait(monkeypatch: pytest.MonkeyPatch) -> 
     assert reply.message.content == "at last"
 
 
-@pytest.mark.parametrize(("header", "least", "most"), [("7", 7, 7), ("1e9", 60, 60), (formatdate(4e9), 60, 60)])
-def test_retry_after_is_seconds_or_a_date(header: str, least: float, most: float) -> None:
-    assert least <= (endpoint._retry_after(header) or 0) <= most
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waits, which take no time."""
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(endpoint, "_FIRST_WAIT", 0.5)
+    monkeypatch.setattr(endpoint.anyio, "sleep", sleep)
+    return waits
 
 
-@pytest.mark.parametrize("header", ["", "soon", "nan", "-3", formatdate(0)])
+GEMINI = [
+    {
+        "error": {
+            "code": 429,
+            "message": "You exceeded your current quota. Please retry in 34.9s.",
+            "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}],
+        }
+    }
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("busy", "wait"),
+    [
+        (Reply(status=429, body="busy", headers={"Retry-After": "7"}), 7.0),
+        (Reply(status=429, body="busy", headers={"retry-after-ms": "1500", "Retry-After": "7"}), 1.5),
+        (Reply(status=429, body=GEMINI), 34.9),
+        (Reply(status=429, body={"error": {"message": "Limit 3. Please try again in 20s."}}), 20.0),
+        (Reply(body={"error": {"message": "Please try again in 20s.", "code": 429}}), 20.0),
+        (Reply(status=429, body="busy", headers={"x-ratelimit-reset-requests": "2m59.5s"}), 60.0),
+        (
+            Reply(
+                status=429,
+                body="busy",
+                headers={
+                    **{"x-ratelimit-remaining-requests": "99", "x-ratelimit-reset-requests": "23h"},
+                    **{"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "12s"},
+                },
+            ),
+            12.0,
+        ),
+    ],
+)
+async def test_the_wait_that_a_server_states_is_kept(busy: Reply, wait: float, slept: list[float]) -> None:
+    async with FakeOpenAIServer([busy, "at last"]) as server, client_of(server) as client:
+        assert (await client.generate(ASK, ())).retries == 1
+    (waited,) = slept
+    assert wait <= waited <= wait * 1.1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("busy", [Reply(status=429, body="busy"), Reply(body={"error": {"code": 429, "message": "b"}})])
+async def test_a_rate_limit_that_states_no_wait_is_outlasted(busy: Reply, slept: list[float]) -> None:
+    async with FakeOpenAIServer([busy]) as server, client_of(server) as client:
+        with pytest.raises(ModelError, match="b"):
+            await client.generate(ASK, ())
+    assert len(slept) == 4
+    assert 60 < sum(slept) <= 240
+    assert max(slept) <= 60
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "busy",
+    [
+        Reply(status=429, body="busy", headers={"Retry-After": "3600"}),
+        Reply(status=429, body={"error": {"message": "Please try again in 1h0m0s."}}),
+    ],
+)
+async def test_a_wait_that_is_too_long_is_told_at_once(busy: Reply, slept: list[float]) -> None:
+    async with FakeOpenAIServer([busy]) as server, client_of(server) as client:
+        with pytest.raises(ModelError, match=r"HTTP 429: .*asks to wait 3600 s, and at most 60 s are waited"):
+            await client.generate(ASK, ())
+    assert (len(server.requests), slept) == (1, [])
+
+
+@pytest.mark.anyio
+async def test_an_account_without_credit_is_not_asked_again() -> None:
+    poor = Reply(status=429, body={"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}})
+    async with FakeOpenAIServer([poor]) as server, client_of(server) as client:
+        with pytest.raises(ModelError, match="insufficient_quota"):
+            await client.generate(ASK, ())
+    assert len(server.requests) == 1
+
+
+def test_retry_after_is_seconds_or_a_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits.time, "time", lambda: 1e9)
+    assert waits.retry_after("7") == 7
+    assert waits.retry_after(formatdate(1e9 + 8)) == 8
+
+
+@pytest.mark.parametrize("header", ["", "soon", "nan", "inf", "-3", formatdate(0)])
 def test_a_useless_retry_after_is_ignored(header: str) -> None:
-    assert endpoint._retry_after(header) is None
+    assert waits.retry_after(header) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("34s", 34),
+        ("6m0s", 360),
+        ("120ms", 0.12),
+        ("1h2m3s", 3723),
+        ("1.5 seconds", 1.5),
+        ("2 minutes", 120),
+        ("soon", None),
+    ],
+)
+def test_durations_are_read(text: str, seconds: float | None) -> None:
+    assert waits.duration(text) == seconds
+
+
+def test_a_reset_may_be_a_unix_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits.time, "time", lambda: 1.7e9)
+    for value in ("1700000030", "1700000030000"):
+        assert waits.reset_wait({"x-ratelimit-reset": value}) == 30
 
 
 @pytest.mark.anyio
