@@ -16,7 +16,7 @@ from hermes_lab.agent.endings import final_response, stop_of
 from hermes_lab.agent.repeats import Repeats
 from hermes_lab.agent.tokens import TokenTrace
 from hermes_lab.config.schema import AgentConfig, PriceConfig, RunConfig
-from hermes_lab.errors import ContextFull, PromptTooLong
+from hermes_lab.errors import ContextFull, ModelError, PromptTooLong
 from hermes_lab.models.hermes_format import parse_reply, render_results
 from hermes_lab.models.listener import Listener, answer_of
 from hermes_lab.protocols import ModelClient, OnText, StreamingModel
@@ -180,7 +180,9 @@ class Agent:
         reply = await self._told(self._on_text) if self._on_text else await self._reply(self._model.generate)
         self.messages.append(reply.message)
         seconds = time.monotonic() - started
-        self.steps.append(Step(len(self.messages) - 1, reply.finish_reason, reply.usage, seconds, reply.retries))
+        place = len(self.messages) - 1
+        self.steps.append(Step(place, reply.finish_reason, reply.usage, seconds, reply.retries, reply.uncounted))
+        check_counted(reply, self._config)
         self._spend(reply.usage, self._price)
         self.context.record_usage(reply.usage)
         self._trace.add(reply)
@@ -272,6 +274,18 @@ class Agent:
 def summariser_of(config: RunConfig, auxiliary: ModelClient | None) -> Summariser | None:
     """The run's `auxiliary` model and its price, if there is one."""
     return Summariser(auxiliary, config.auxiliary.price) if auxiliary and config.auxiliary else None
+
+
+def check_counted(reply: Generation, config: AgentConfig) -> None:
+    """Raises `ModelError` if a limit of tokens or costs is configured, and the server told no tokens: the limit would
+    never end anything. The default of `agent.max_tokens` is no such limit."""
+    limit = "agent.max_cost" if config.max_cost else ""
+    if config.max_tokens != AgentConfig.model_fields["max_tokens"].default:
+        limit = "agent.max_tokens"
+    if reply.uncounted and limit:
+        raise ModelError(
+            f"the reply has no `usage`, so {limit} cannot be kept: have the endpoint report usage, or remove {limit}"
+        )
 
 
 def cost_of(usage: Usage, price: PriceConfig) -> float:

@@ -96,7 +96,8 @@ class Generation(Struct, frozen=True):
     `finish_reason` is one of `hermes_lab.models.finish.ENDINGS`, mapped from the endpoint's own word.
     `prompt_token_ids`, `token_ids` and `logprobs` (natural log, one per token id) are as returned by the sampler, or
     all empty if the server does not return them. They never come from tokenising text. `retries` counts failed tries.
-    `then` is set if the reply is replayed from a recording.
+    `uncounted`: the server told no tokens, and `usage` is empty for that. `then` is set if the reply is
+    replayed from a recording.
     """
 
     message: Message
@@ -106,4 +107,5 @@ class Generation(Struct, frozen=True):
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     retries: int = 0
+    uncounted: bool = False
     then: Recorded | None = None

@@ -102,7 +102,8 @@ class AnthropicWire(NativeWire):
             reasoning=_reasoning(blocks),
             provider_fields={FIELD: blocks} if self._native and blocks else {},
         )
-        return Generation(message, ending, _usage(mapping(received.get("usage"))))
+        usage = _usage(mapping(received.get("usage")))
+        return Generation(message, ending, usage, uncounted=usage == Usage())
 
     def assemble(self, events: Sequence[object]) -> object:
         """See `Wire`. A stream that broke off gives an error."""

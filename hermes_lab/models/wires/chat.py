@@ -166,7 +166,8 @@ class ChatWire:
         if ending in SOUND and text(said.get("refusal")).strip() and not message.tool_calls:
             ending = "refusal"
             message = msgspec.structs.replace(message, content=message.content or text(said["refusal"]))
-        generation = Generation(message, ending, _usage(mapping(completion.get("usage"))))
+        usage = _usage(mapping(completion.get("usage")))
+        generation = Generation(message, ending, usage, uncounted=usage == Usage())
         return _with_tokens(generation, completion, choice) if self._config.token_ids else generation
 
     def assemble(self, events: Sequence[object]) -> object:

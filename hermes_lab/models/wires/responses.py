@@ -89,7 +89,8 @@ class ResponsesWire(NativeWire):
             reasoning=_reasoning(output),
             provider_fields={FIELD: output} if self._native and output else {},
         )
-        return Generation(message, ending, _usage(mapping(received.get("usage"))))
+        usage = _usage(mapping(received.get("usage")))
+        return Generation(message, ending, usage, uncounted=usage == Usage())
 
     def assemble(self, events: Sequence[object]) -> object:
         """See `Wire`. A stream that broke off gives an error."""

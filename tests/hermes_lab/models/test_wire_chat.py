@@ -402,3 +402,28 @@ async def test_an_episode_ends_as_its_last_reply_did(
     assert ended == stop
     said = message["content"] if answer is ... else answer
     assert agent.trajectory(ended).final_response == said
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("limit", "named"), [({"max_cost": 1.0}, "max_cost"), ({"max_tokens": 500}, "max_tokens")])
+async def test_a_limit_that_nothing_counts_for_is_an_error(limit: dict[str, Any], named: str) -> None:
+    told = {"prompt_tokens": 9, "completion_tokens": 3}
+    for usage, stop in ((told, "answered"), ({}, None)):
+        config = AgentConfig(toolsets=("todo",), **limit)
+        toolbox = Toolbox(config.toolsets, ToolContext(None, None, SandboxConfig()))  # type: ignore[arg-type]
+        agent = Agent(Once(reply({"content": "4"}, usage=usage), ModelConfig()), toolbox, config, [])
+        if stop:
+            assert await agent.submit("What is 2+2?") == stop
+        else:
+            with pytest.raises(ModelError, match=f"no `usage`, so agent.{named} cannot be kept"):
+                await agent.submit("What is 2+2?")
+        assert [step.uncounted for step in agent.steps] == [not usage]
+
+
+@pytest.mark.anyio
+async def test_without_a_limit_steps_that_nothing_counts_are_marked() -> None:
+    config = AgentConfig(toolsets=("todo",))
+    toolbox = Toolbox(config.toolsets, ToolContext(None, None, SandboxConfig()))  # type: ignore[arg-type]
+    agent = Agent(Once(reply({"content": "4"}), ModelConfig()), toolbox, config, [])
+    assert await agent.submit("What is 2+2?") == "answered"
+    assert [step.uncounted for step in agent.steps] == [True]
