@@ -13,7 +13,8 @@ import stat
 import subprocess
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ _PREFIX = "hermes-lab-"
 _LOCK = "lock"
 ROOT_LAYERS = ("upper", "work", "usr", "usr-work")
 """What overlays of / and /usr write to, each with the folder that the kernel needs beside it."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCKED = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FEW = 64  # files that are unlinked in the event loop's thread
 _DEEP = 50  # levels that are removed in-process
 
@@ -132,16 +135,23 @@ def _at_exit(folder: Path, pid: int) -> None:
 
 def sweep(parent: Path) -> None:
     """Removes the folders of this user's dead harnesses. Several harnesses may sweep concurrently."""
-    for folder in parent.glob(f"{_PREFIX}*/"):
-        with suppress(OSError):
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                status = os.fstat(lock)
-                if status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode):
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    remove_tree(folder)
-            finally:
-                os.close(lock)
+    for folder in parent.glob(f"{_PREFIX}*"):
+        # Others may put links into /tmp.
+        with suppress(OSError), _opened(folder, _FOLDER) as inside, _opened(_LOCK, _LOCKED, inside) as lock:
+            status = os.fstat(lock)
+            if status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_tree(folder)
+
+
+@contextmanager
+def _opened(path: Path | str, flags: int, folder: int | None = None) -> Iterator[int]:
+    """The descriptor of a path, relative to that of a folder if one is given."""
+    fd = os.open(path, flags, dir_fd=folder)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _remove_few(folder: Path) -> bool:
@@ -160,23 +170,24 @@ def _remove_few(folder: Path) -> bool:
 
 
 def remove_tree(folder: Path) -> None:
-    """Removes a folder, whatever it contains. Blocks."""
+    """Removes a folder, whatever it contains, without following links. Blocks."""
     try:
         _remove_shallow(folder, _DEEP)
     except OSError:  # unreadable or very deeply nested folders
-        script = 'chmod -R u+rwX -- "$0"; rm -rf -- "$0"'
+        script = '[ -L "$0" ] || chmod -R u+rwX -- "$0"; rm -rf -- "$0"'
         subprocess.run(["/bin/sh", "-c", script, str(folder)], check=False, stderr=subprocess.DEVNULL)
 
 
-def _remove_shallow(folder: Path | str, depth: int) -> None:
+def _remove_shallow(folder: Path | str, depth: int, parent: int | None = None) -> None:
     """Removes a folder nested at most `depth` deep, else raises: unlike `rm`, Python has a recursion limit."""
     if not depth:
         raise OSError(errno.ELOOP, "nested too deep", str(folder))
-    with os.scandir(folder) as entries:
-        below = list(entries)
-    for entry in below:
-        if entry.is_dir(follow_symlinks=False):
-            _remove_shallow(entry.path, depth - 1)
-        else:
-            os.unlink(entry.path)  # noqa: PTH108
-    os.rmdir(folder)  # noqa: PTH106
+    with _opened(folder, _FOLDER, parent) as inside:
+        with os.scandir(inside) as entries:
+            below = list(entries)
+        for entry in below:
+            if entry.is_dir(follow_symlinks=False):
+                _remove_shallow(entry.name, depth - 1, inside)
+            else:
+                os.unlink(entry.name, dir_fd=inside)
+    os.rmdir(folder, dir_fd=parent)

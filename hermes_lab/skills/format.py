@@ -29,6 +29,7 @@ State = Literal["active", "deprecated", "stale", "archived"]
 still listed. `archived`: not listed."""
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_FUNCTION = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _UNNAMED = re.compile(r"[^a-z0-9]+")
 _OURS = "hermes-"
 _FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
@@ -221,8 +222,12 @@ def origin(skill: Skill) -> Origin:
 
 
 def compiled(skill: Skill) -> str:
-    """Returns NAME for a compiled skill, whose function in `scripts/NAME.py` is a tool of that name; otherwise ""."""
-    return mark(skill, "compiled")
+    """Returns NAME for a compiled skill, whose function in `scripts/NAME.py` is a tool of that name; otherwise "".
+
+    The author of the skill wrote it: what is no name of a function, such as a path, is none.
+    """
+    name = mark(skill, "compiled")
+    return name if _FUNCTION.fullmatch(name) else ""
 
 
 def mark(skill: Skill, key: str) -> str:

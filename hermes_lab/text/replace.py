@@ -18,6 +18,8 @@ from hermes_lab.text.diff import common_head
 _MOST_NAMED = 10
 _LOOSE_CHARS = 1_000_000
 _ALIKE = 0.85
+_MOST_COMPARED = 500
+"""Characters of a line that is compared with a similar one: the time grows with the square, or faster."""
 _SIMILAR = "similar lines"
 
 _TYPOGRAPHY = str.maketrans("‘’‚‛“”„‟‐‑‒–—―−\u00a0\u202f", "''''\"\"\"\"-------  ")
@@ -211,10 +213,17 @@ def _indent(line: str) -> str:
 
 
 def _alike(line: str, quoted: str) -> bool:
+    """Whether two lines are equal, or short and nearly so: what matches, as a part of both."""
     if line == quoted:
         return True
-    matcher = SequenceMatcher(None, line, quoted, autojunk=False)
-    return matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE and matcher.ratio() >= _ALIKE
+    both = len(line) + len(quoted)
+    if max(len(line), len(quoted)) > _MOST_COMPARED or 2 * min(len(line), len(quoted)) < _ALIKE * both:
+        return False
+    head = common_head(line, quoted)
+    tail = common_head(line[head:][::-1], quoted[head:][::-1])
+    matcher = SequenceMatcher(None, line[head : len(line) - tail], quoted[head : len(quoted) - tail], autojunk=False)
+    same = head + tail + sum(block.size for block in matcher.get_matching_blocks())
+    return 2 * same >= _ALIKE * both
 
 
 def _spaced(line: str) -> str:

@@ -45,6 +45,6 @@ async def patch(
 
 
 async def _replace(text: str, old: str, new: str, everywhere: bool) -> Replaced:
-    if len(text) < _LONG:
+    if len(text) < _LONG and old in text:  # a loose reading may take long, even of a small file
         return replace(text, old, new, everywhere=everywhere)
     return await anyio.to_thread.run_sync(lambda: replace(text, old, new, everywhere=everywhere))

@@ -69,6 +69,33 @@ def test_only_folders_with_a_free_lock_of_this_user_are_swept(tmp_path: Path) ->
     assert not folder.exists()
 
 
+def test_a_link_is_not_swept_and_nothing_behind_it_is_removed(tmp_path: Path) -> None:
+    notes, temporary = tmp_path / "notes", tmp_path / "tmp"
+    notes.mkdir()
+    temporary.mkdir()
+    for name in ("lock", "mine"):
+        (notes / name).touch()
+    (temporary / "hermes-lab-evil").symlink_to(notes)
+    folders.sweep(temporary)
+    assert {path.name for path in notes.iterdir()} == {"lock", "mine"}
+    own = temporary / "hermes-lab-own"
+    own.mkdir()
+    (own / "lock").touch()
+    (own / "out").symlink_to(notes)
+    folders.sweep(temporary)
+    assert not own.exists()
+    assert {path.name for path in notes.iterdir()} == {"lock", "mine"}
+
+
+def test_a_link_in_place_of_a_folder_is_removed_and_not_what_it_points_to(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir(0o500)
+    (tmp_path / "link").symlink_to(kept)
+    folders.remove_tree(tmp_path / "link")
+    assert not (tmp_path / "link").is_symlink()
+    assert kept.stat().st_mode & 0o777 == 0o500
+
+
 @pytest.mark.anyio
 async def test_an_exchange_folder_serves_again_and_tells_nothing_of_the_episode_before() -> None:
     async with open_sandbox(SandboxConfig()) as first:

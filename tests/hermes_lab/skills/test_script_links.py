@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.storage.store import SkillStore
@@ -39,6 +41,19 @@ def test_each_compiled_skill_has_one_that_goes_with_it(tmp_path: Path) -> None:
     assert not (root / "double_it.py").readlink().is_absolute()  # it holds where the folder is mounted elsewhere
     store.change(lambda library: library.with_changes({"double-it": None}), origin="user", reason="test")
     assert [path.name for path in root.glob("*.py")] == ["before.py"]
+
+
+@pytest.mark.parametrize("name", ["../outside/evil", "/outside/evil", "Evil", "a-b", "_evil", "1st", "evil\n"])
+def test_a_name_that_is_none_of_a_function_has_no_link(tmp_path: Path, name: str) -> None:
+    root, outside = tmp_path / "skills", tmp_path / "outside"
+    outside.mkdir()
+    store = SkillStore(root)
+    store.link()
+    skill = skill_format.parse(skill_format.render("evil", "Evil.", "Text.", compiled=name))
+    assert skill_format.compiled(skill) == ""
+    add(store, skill)
+    assert not list(root.glob("*.py"))
+    assert not list(outside.iterdir())
 
 
 def test_a_file_of_that_name_stays_and_links_are_no_part_of_the_library(tmp_path: Path) -> None:

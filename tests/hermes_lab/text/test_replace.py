@@ -92,6 +92,20 @@ def test_a_loose_patch_leaves_every_other_line_as_it_is(before: list[str], after
             "f(\n  alpha_value = 1,\n  b = 3,\n)\n",
             "similar lines",
         ),
+        (  # what two lines begin and end with in common counts as such
+            "f(\nababbaababbbabababab\n)\n",
+            "f(\nababaaabababbbaabababab\n)",
+            "f(\nababaaabababbbaabababab\n) # f",
+            "f(\nababbaababbbabababab\n) # f\n",
+            "similar lines",
+        ),
+        (
+            f"f(\n{'x' * 499}1\n)\n",
+            f"f(\n{'x' * 499}2\n)",
+            f"f(\n{'x' * 499}2\n) # f",
+            f"f(\n{'x' * 499}1\n) # f\n",
+            "similar lines",
+        ),
     ],
 )
 def test_a_quote_is_read_as_it_was_meant(text: str, old: str, new: str, expected: str, reading: str) -> None:
@@ -107,6 +121,7 @@ def test_a_quote_is_read_as_it_was_meant(text: str, old: str, new: str, expected
         ("x = 1\n", "x = 2"),
         ("f(\n  x = 1,\n)\n", "f(\n  y = 2,\n)"),
         ("\n\n", " "),
+        (f"f(\n{'x' * 500}1\n)\n", f"f(\n{'x' * 500}2\n)"),  # long lines are equal or not
         ("a\n    b\n        c\n", "a\nb\nc\n"),  # one quoted indentation for several
     ],
 )

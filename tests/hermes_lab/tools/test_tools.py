@@ -1,4 +1,5 @@
 import json
+import threading
 from functools import partial
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.skills.library import Library
 from hermes_lab.skills.session import SkillSession
+from hermes_lab.text.replace import Replaced, replace
 from hermes_lab.tools.registry import ToolContext
 from hermes_lab.tools.toolbox import Toolbox
 from hermes_lab.types import ToolCall
@@ -122,6 +124,22 @@ async def test_patch_says_how_it_read_a_loose_quote(toolbox: Toolbox) -> None:
     answer = await run(toolbox, "patch", path="f", old_string="if x:\n  y", new_string="if x:\n  z")
     assert answer["fuzzy"] == "indentation"
     assert (await run(toolbox, "terminal", command="cat f"))["output"] == "if x:\n    z\n"
+
+
+async def test_patch_searches_for_a_loose_quote_in_a_thread(toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long search must not stop the other episodes, whatever the size of the file."""
+    at_work: list[bool] = []
+
+    def seen(*arguments: Any, **named: Any) -> Replaced:
+        at_work.append(threading.current_thread() is threading.main_thread())
+        return replace(*arguments, **named)
+
+    monkeypatch.setattr("hermes_lab.tools.patch.replace", seen)
+    await run(toolbox, "write_file", path="f", content="if x:\n    y\n")
+    assert "fuzzy" in await run(toolbox, "patch", path="f", old_string="if x:\n  y", new_string="if x:\n  z")
+    assert "error" in await run(toolbox, "patch", path="f", old_string="nothing", new_string="z")
+    assert "error" not in await run(toolbox, "patch", path="f", old_string="z", new_string="u")
+    assert at_work == [False, False, True]
 
 
 async def test_patch_refuses_what_is_missing_or_ambiguous(toolbox: Toolbox) -> None:
