@@ -109,9 +109,9 @@ def system_prompt(
     """Assembles the system prompt.
 
     In order: identity, `persona` (chats only), platform, guidance, the tools (text format only; native endpoints add
-    them), then what varies between sessions: the `background` (context files, notes) and the skills index.
-    `more_skills` counts the skills that the index omits. In the text format the full prompt ends with a reminder of how
-    to write a call.
+    them), then what varies between sessions: the `background` (context files, notes) and the skills index. It lists
+    `skills` only if a tool can load them; `more_skills` counts those that it omits. In the text format the full prompt
+    ends with a reminder of how to write a call.
 
     `isolated` is False if commands run on the host: the working directory then differs every time, and is not named.
     `root` is that of the task.
@@ -129,16 +129,25 @@ def system_prompt(
     elif tool_format == "hermes":
         parts.append(render_tools(schemas))
     parts += filter(None, background)
-    if skills:
-        more = f"\n(and {more_skills} more: skills_list)" if more_skills else ""
+    if skills and shows_skills(schemas):
+        more = f"\n(and {more_skills} more: skills_list)" if more_skills and "skills_list" in _names(schemas) else ""
         parts.append(f"<skills>\n{index(skills)}{more}\n</skills>")
     if tool_format == "hermes" and profile == "full" and schemas:
         parts.append(_reminder(schemas))
     return "\n\n".join(parts)
 
 
+def shows_skills(schemas: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an agent with these tools can load a skill. If not, its prompt lists none."""
+    return "skill_view" in _names(schemas)
+
+
+def _names(schemas: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [schema["function"]["name"] for schema in schemas]
+
+
 def _guidance(schemas: Sequence[Mapping[str, Any]]) -> list[str]:
-    enabled = {schema["function"]["name"] for schema in schemas}
+    enabled = frozenset(_names(schemas))
     lines = [f"- {line}" for needed, line in GUIDANCE if needed <= enabled]
     return ["# Your tools\n" + "\n".join(lines)] if lines else []
 
@@ -146,7 +155,7 @@ def _guidance(schemas: Sequence[Mapping[str, Any]]) -> list[str]:
 def _reminder(schemas: Sequence[Mapping[str, Any]]) -> str:
     """The call format, repeated at the very end. Without it, small models not trained on the format use words of the
     task as tool names."""
-    names = [schema["function"]["name"] for schema in schemas]
+    names = _names(schemas)
     return REMINDER.format(first=names[0], names=", ".join(names))
 
 

@@ -17,7 +17,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.skills.storage.folder import SKILL
 from hermes_lab.types import MemoryWrite, Skill, SkillWrite
 from hermes_lab.types.memory import Target
-from hermes_lab.types.skill import Action, Origin
+from hermes_lab.types.skill import BY_AGENTS, Action, Origin
 
 OriginOf = Callable[[str], Origin]
 _NOTES_BYTES = 1 << 20
@@ -81,25 +81,45 @@ def _harvest_skills(found: Harvest, home: Home, root: str, by: Writer, origin_of
     names = {*before, *after}
     # What was written at work comes first, as in records: each write says which library it was made to.
     for name in sorted(names, key=lambda name: (origin_of(name) != "foreground", name)):
-        origin = origin_of(name)
-        for action, path, text in _changes(found, name, before.get(name), after.get(name), origin):
+        origin, old = origin_of(name), found.library.skills.get(name)
+        changes = list(_changes(found, name, old, after.get(name), origin))
+        if changes and old is not None and (why := _refusal(old, deleted=name not in after)):
+            found.unread.append(f"skills: {name}: {why}; it stays as it was")
+            continue
+        for action, path, text in changes:
             write = SkillWrite(action, name, text, origin, *by, found.library.snapshot, path=path)
             found.library = found.library.after(write)
             found.skills.append(msgspec.structs.replace(write, after=found.library.snapshot))
+
+
+def _refusal(skill: Skill, *, deleted: bool) -> str:
+    """Why an agent may not change or delete a skill, as for the lab's own loop; "" if it may."""
+    if skill_format.pinned(skill):
+        return "is pinned: only a person may change it"
+    if deleted and skill_format.origin(skill) not in BY_AGENTS:
+        return "was not written by an agent, and only a person may delete it"
+    return ""
 
 
 def _changes(
     found: Harvest, name: str, before: Skill | None, after: Skill | None, origin: Origin
 ) -> Iterator[tuple[Action, str, str]]:
     """The writes that turn a skill into another: (action, path, text). What the lab keeps in the frontmatter is put
-    back."""
+    back.
+
+    The program does not see a skill that prompts do not list. If it writes one of that name, it replaces the hidden
+    one, which becomes active: what the program wrote would be hidden, too.
+    """
     if after is before:  # kept, as it could not be read
         return
     if after is None:
         yield "delete", "", ""
         return
-    if before is None or after.text != skill_format.shown(before):
+    revived = before is not None and skill_format.state(before) in ("deprecated", "archived")
+    if before is None or revived or after.text != skill_format.shown(before):
         marks = skill_format.marks(before) if before else {"origin": origin}
+        if revived:
+            marks = {key: value for key, value in marks.items() if key not in ("state", "absorbed-into")}
         yield "edit" if before else "create", "", skill_format.remarked(after, marks).text
     old = before.files if before else {}
     for path in sorted({*old, *after.files}):

@@ -10,7 +10,7 @@ import msgspec
 
 from hermes_lab.agent.delegate import Delegation
 from hermes_lab.agent.loop import Agent, summariser_of
-from hermes_lab.agent.prompt import system_prompt
+from hermes_lab.agent.prompt import shows_skills, system_prompt
 from hermes_lab.agent.review import review
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.harness.worker import Assignment, Work, limited
@@ -84,8 +84,8 @@ class OwnWorker:
         self._assignment = assignment
         self._skills = SkillSession(knowledge.library, **by)  # type: ignore[arg-type]
         self._notes = NotesSession(knowledge.notes, config=config.memory, **by)  # type: ignore[arg-type]
-        self._listed = choose(knowledge.library, assignment.task.prompt, config.skills.max_listed)
-        system = partial(_system, config, assignment, self._listed, context_files)
+        listed = choose(knowledge.library, assignment.task.prompt, config.skills.max_listed)
+        system = partial(_system, config, assignment, listed, context_files)
         auxiliary = harness.auxiliary
         self._delegation = Delegation(model, config, assignment.sandbox, self._skills, system, auxiliary=auxiliary)
         context = ToolContext(
@@ -105,6 +105,7 @@ class OwnWorker:
             given=[*(served.tools if served else ()), *(assignment.session.tools if assignment.session else ())],
             profile=config.agent.prompt,
         )
+        self._listed = listed if shows_skills(self._toolbox.schemas) else ()
         if served:
             served.add_tools = self._toolbox.add_tools
         self._agent = Agent(

@@ -96,10 +96,11 @@ def _said(text: str) -> Iterator[Finding]:
 
 def _only_spoken_of(text: str, start: int) -> bool:
     """Whether the sentence forbids the attack or quotes it as an example; a sentence may be wrapped over lines."""
-    line = text[max(0, start - _BEFORE, text.rfind("\n", 0, start) + 1) : start]
+    earliest = max(0, start - _BEFORE)
+    line = text[max(earliest, text.rfind("\n", earliest, start) + 1) : start]
     if _NEGATED.search(line[-60:]):
         return True
-    before = text[max(0, start - _BEFORE, _sentence_start(text, start)) : start]
+    before = text[max(earliest, _sentence_start(text, start)) : start]
     quoted = any(
         before.rfind(quote) > before.rfind(_ENDS[quote]) if quote != _ENDS[quote] else before.count(quote) % 2
         for quote in _QUOTES
@@ -108,10 +109,11 @@ def _only_spoken_of(text: str, start: int) -> bool:
 
 
 def _sentence_start(text: str, at: int) -> int:
-    """Where the lines begin over which the sentence at this position is wrapped."""
-    start = text.rfind("\n", 0, at) + 1
-    while start > 1 and text[start - 2] not in ".!?\n":
-        start = text.rfind("\n", 0, start - 1) + 1
+    """Where the lines begin over which the sentence at this position is wrapped; 0 if that is not near."""
+    earliest = max(0, at - _BEFORE)
+    start = text.rfind("\n", earliest, at) + 1
+    while start > max(1, earliest) and text[start - 2] not in ".!?\n":
+        start = text.rfind("\n", earliest, start - 1) + 1
     return start
 
 

@@ -37,7 +37,11 @@ _FIELDS = ("name", "description", "license", "compatibility", "metadata", "allow
 
 def render(name: str, description: str, body: str, **ours: str) -> str:
     """Returns the text of a SKILL.md. `ours` are Hermes Lab's own fields, such as `origin`."""
-    head: dict[str, Any] = {"name": name, "description": " ".join(description.split())}
+    return render_fields({"name": name, "description": " ".join(description.split())}, body, ours)
+
+
+def render_fields(head: Mapping[str, Any], body: str, ours: Mapping[str, str]) -> str:
+    """As `render`, with these fields as the frontmatter; Hermes Lab's own fields are replaced by `ours`."""
     return _render(_with_marks(head, ours), body)
 
 
@@ -112,6 +116,12 @@ def canonical(skill: Skill) -> Skill:
     if not isinstance(head.get("metadata", {}), dict):
         del head["metadata"]
     return msgspec.structs.replace(skill, text=_render(head, parts.body))
+
+
+def whole(content: str) -> str:
+    """Returns the content of a write as a SKILL.md with plain line ends; "" if it is only a body."""
+    text = content.replace("\r\n", "\n")
+    return text if text.startswith("---\n") else ""
 
 
 def slug(text: str) -> str:

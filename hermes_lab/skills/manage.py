@@ -73,8 +73,7 @@ def _create(before: Skill | None, edit: SkillEdit, origin: Origin) -> Skill:
     """`content` is the body, or a whole SKILL.md with name and description in its frontmatter."""
     if before is not None:
         raise ToolError(f"a skill {edit.name!r} already exists; use action=patch to change it")
-    whole = edit.content.startswith("---\n")
-    text = edit.content if whole else skill_format.render(edit.name, edit.description, edit.content)
+    text = skill_format.whole(edit.content) or skill_format.render(edit.name, edit.description, edit.content)
     skill = skill_format.parse(text)
     return _validated(
         skill if origin == "user" else skill_format.remarked(skill, {"origin": origin, "compiled": edit.compiled}),
@@ -84,8 +83,8 @@ def _create(before: Skill | None, edit: SkillEdit, origin: Origin) -> Skill:
 
 def _edit(before: Skill, edit: SkillEdit) -> Skill:
     """`content` replaces the whole SKILL.md, or only the body."""
-    if edit.content.startswith("---\n"):
-        return _restore_marks(before, skill_format.parse(edit.content, before.files))
+    if text := skill_format.whole(edit.content):
+        return _restore_marks(before, skill_format.parse(text, before.files))
     return _restore_marks(before, skill_format.rewritten(before, edit.description or before.description, edit.content))
 
 

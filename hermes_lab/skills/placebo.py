@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from itertools import cycle, islice
 
-import msgspec
-
 from hermes_lab.memory.notes import Notes
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
@@ -19,6 +17,8 @@ PROSE = (
 """Filler text without numbers, names or instructions."""
 _LETTERS = "-" + "-".join(PROSE.lower().translate(str.maketrans("", "", ".,;")).split())
 _MAX_PART = 255
+_KEPT = ("platforms", "chats", "disable-model-invocation", "metadata")
+"""The fields that decide where a skill is listed, so that a placebo is listed where the skill is."""
 
 
 def placebo(library: Library) -> Library:
@@ -26,7 +26,8 @@ def placebo(library: Library) -> Library:
 
     Descriptions, bodies, files and their paths keep their number of characters, so prompts cost about the same number
     of tokens. Names of skills are kept, since the agent wrote them and may refer to them. Each skill gets a mark that
-    the agent does not see (`is_placebo`), so that its text is not compared with tasks.
+    the agent does not see (`is_placebo`), so that its text is not compared with tasks. Where a skill is listed, and
+    whether an agent may change it, stays the same.
     """
     return Library(_to_placebo(skill) for skill in library.skills.values())
 
@@ -48,18 +49,19 @@ def is_placebo(skill: Skill) -> bool:
 
 
 def _to_placebo(skill: Skill) -> Skill:
-    description = _prose(len(skill.description))
-    body = _prose(len(skill_format.body(skill)))
-    origin, state = skill_format.origin(skill), skill_format.state(skill)
-    text = skill_format.render(
-        skill.name,
-        description,
-        body,
-        origin="" if origin == "user" else origin,
-        state="" if state == "active" else state,
-        placebo="true",
-    )
-    return msgspec.structs.replace(skill_format.parse(text), files=dict(_files(skill)))
+    description = " ".join(_prose(len(skill.description)).split())
+    fields, origin, state = skill_format.fields(skill), skill_format.origin(skill), skill_format.state(skill)
+    kept = {key: fields[key] for key in _KEPT if key in fields}
+    ours = {
+        "origin": "" if origin == "user" else origin,
+        "state": "" if state == "active" else state,
+        "pinned": "true" if skill_format.pinned(skill) else "",
+        "placebo": "true",
+    }
+    head = {"name": skill.name, "description": description, **kept}
+    text = skill_format.render_fields(head, _prose(len(skill_format.body(skill))), ours)
+    # A published skill may be less than `parse` asks for: it may have no body.
+    return skill_format.read(text, dict(_files(skill)), name=skill.name)
 
 
 def _files(skill: Skill) -> Iterator[tuple[str, bytes]]:

@@ -23,6 +23,8 @@ _PLACES = (
     r"\$ARGUMENTS\[(?P<index>\d+)\]|(?P<all>\$ARGUMENTS\b)|\$(?P<number>\d{{1,2}})(?!\w|[.,]\d)"
     r"|\$(?P<name>{names})(?![\w-])|(?P<folder>\$\{{(?:CLAUDE|HERMES)_SKILL_DIR\}})"
 )
+FOLDER_PLACE = re.compile(r"\$\{(?:CLAUDE|HERMES)_SKILL_DIR\}")
+"""The place for the folder with the skill's files."""
 _FROM_ZERO = re.compile(r"\$0(?![\w.,]*\d|\w)")
 _POSITION = re.compile(r"\$\d")
 _FENCE = re.compile(r"^[ \t]*(?P<mark>```+|~~~+)(?P<info>[^\n`]*)$", re.MULTILINE)
@@ -106,7 +108,7 @@ async def expanded(skill: Skill, arguments: Arguments, folder: str, sandbox: San
 
     Arguments reach commands as variables of the shell, and neither they nor an output are expanded again.
     """
-    shown = skill_format.shown(skill)
+    shown = skill_format.shown(skill).replace("\r\n", "\n")  # as `split` reads it
     start = len(shown) - len(split(shown).body)
     found = [snippet for snippet in snippets(shown) if snippet.start >= start]
     code = [(begin, end) for begin, end, _ in code_blocks(shown)]

@@ -7,6 +7,7 @@ from typing import Any
 from hermes_lab.errors import ToolError
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.compiled.install import install_skill
+from hermes_lab.skills.snippets import FOLDER_PLACE
 from hermes_lab.tools.registry import ToolContext, tool
 from hermes_lab.types import Skill
 
@@ -42,7 +43,9 @@ async def skill_view(ctx: ToolContext, name: str, path: str = "") -> dict[str, A
     if notes:
         answer["note"] = "; ".join(notes)
     if skill.files:
-        answer |= {"folder": await install_skill(skill, ctx.sandbox), "files": sorted(skill.files)}
+        folder = await install_skill(skill, ctx.sandbox)
+        content = FOLDER_PLACE.sub(lambda _: folder, answer["content"])
+        answer |= {"content": content, "folder": folder, "files": sorted(skill.files)}
     ctx.skills.note_load(skill.name)
     return answer
 

@@ -1,7 +1,9 @@
 """The system prompt: one text for all episodes with the same tools; what varies stands last."""
 
 import re
+from collections.abc import Mapping, Sequence
 from itertools import chain, combinations
+from typing import Any
 
 import pytest
 
@@ -77,7 +79,22 @@ def test_a_prompt_for_the_host_itself_names_no_folder() -> None:
 
 def test_what_an_index_leaves_out_is_said_and_background_stands_before_it() -> None:
     text = system_prompt(
-        schemas("terminal"), "native", skills=[SKILL], more_skills=7, background=["# Notes\nTea is at five.", ""]
+        schemas("skills"), "native", skills=[SKILL], more_skills=7, background=["# Notes\nTea is at five.", ""]
     )
     index = '<skills>\n- "fleet-totals": How fleet totals are made\n(and 7 more: skills_list)\n</skills>'
     assert text.endswith(f"\n\n# Notes\nTea is at five.\n\n{index}")
+
+
+@pytest.mark.parametrize("tool_format", ["native", "hermes"])
+@pytest.mark.parametrize("profile", ["full", "compact"])
+def test_skills_are_listed_only_if_a_tool_loads_them(tool_format: ToolFormat, profile: Profile) -> None:
+    def prompt(tools: Sequence[Mapping[str, Any]]) -> str:
+        return system_prompt(tools, tool_format, skills=[SKILL], more_skills=7, profile=profile)
+
+    without = prompt(schemas("terminal"))
+    assert "<skills>" not in without
+    assert SKILL.name not in without
+    assert "skills_list" not in without
+    viewing = prompt([tool for tool in schemas("skills") if tool["function"]["name"] == "skill_view"])
+    assert f'"{SKILL.name}"' in viewing
+    assert "skills_list" not in viewing

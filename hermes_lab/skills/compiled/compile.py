@@ -40,7 +40,7 @@ Call the tool `{name}` if it is available. In a script:
 
 ```python
 import sys
-sys.path.insert(0, "/app/skills/{skill}/scripts")
+sys.path.insert(0, "${{HERMES_SKILL_DIR}}/scripts")
 from {name} import {name}
 {example}
 ```
@@ -48,7 +48,7 @@ from {name} import {name}
 It is defined as `{shown}` in `scripts/{name}.py`.
 
 ## Verification
-`python3 /app/skills/{skill}/scripts/test_{name}.py` must exit with 0. It passed before this skill was registered.
+`python3 ${{HERMES_SKILL_DIR}}/scripts/test_{name}.py` must exit with 0. It passed before this skill was registered.
 """
 
 
@@ -219,7 +219,6 @@ def _skill(draft: SkillDraft, function: Function) -> Skill:
     purpose = " ".join(draft.purpose.split())
     body = _TEXT.format(
         name=draft.name,
-        skill=draft.skill,
         doc=function.doc,
         purpose=purpose,
         shown=function.shown,

@@ -49,7 +49,8 @@ def tend(store: SkillStore, config: SkillsConfig) -> list[curate.Proposal]:
     """
     ours = store.root / ".hermes"
     checked = ours / "checked"
-    if not ours.is_dir() or (checked.exists() and time.time() - checked.stat().st_mtime < _DAY):
+    # A time in the future, from a clock that was wrong, counts as none.
+    if not ours.is_dir() or (checked.exists() and 0 <= time.time() - checked.stat().st_mtime < _DAY):
         return []
     checked.touch()
     seen = store.load().skills

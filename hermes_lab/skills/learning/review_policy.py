@@ -67,11 +67,9 @@ def _merge_near_duplicate(library: Library, edit: SkillEdit, threshold: float) -
 
 def _requested_skill(edit: SkillEdit) -> Skill | None:
     """Returns the skill that would be created; None if it is invalid, which `manage` will report."""
-    content = edit.content
     try:
-        if content.startswith("---\n"):
-            return skill_format.parse(content)
-        return skill_format.parse(skill_format.render(edit.name, edit.description, content))
+        text = skill_format.whole(edit.content) or skill_format.render(edit.name, edit.description, edit.content)
+        return skill_format.parse(text)
     except ToolError:
         return None
 

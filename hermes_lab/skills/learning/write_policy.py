@@ -131,6 +131,9 @@ _REMEDY = re.compile(
     rf"(^|[,:;(`]|\b(and|then|so|must|please|first|instead))[\W\d]{{0,8}}{_MEND}\b(?!:)", re.IGNORECASE
 )
 """A remedy at the start of a clause. `Run:` is not one, since it gives the skill's own command."""
+_NEAR = 1_000
+"""Characters on either side of a claim in which its condition or remedy stands. A sentence may be the whole text, and
+have a claim in every word or two."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _FENCE = re.compile(r"\s*(```|~~~)")
 
@@ -177,8 +180,9 @@ def _claims(kind: str, sentence: str, after: str) -> bool:
 
 
 def _is_unconditional(match: re.Match[str], sentence: str) -> bool:
-    before = sentence[: match.start()]
-    rest = f"{before} {sentence[match.end() :]}"
+    start, end = match.span()
+    before = sentence[max(0, start - _NEAR) : start]
+    rest = f"{before} {sentence[end : end + _NEAR]}"
     return not (_WHICH.search(before) or _CONDITION.search(rest) or _REMEDY.search(rest))
 
 

@@ -1,5 +1,6 @@
 """Homes: what is written into them, and what is read from them again."""
 
+import shutil
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -51,7 +52,7 @@ KNOWN = Knowledge(
                 origin="review",
             ),
             skill("old", state="deprecated", origin="review"),
-            skill("plain"),
+            skill("plain", origin="foreground"),
         ]
     ),
     Notes(("one", "two\nlines")),
@@ -102,6 +103,52 @@ def test_every_change_becomes_a_write_that_repeats_it(tmp_path: Path) -> None:
     again = Knowledge(found.library, found.notes)
     furnish(home(tmp_path / "again"), PROGRAM, START, again)
     assert harvested(tmp_path / "again", again).skills == []
+
+
+def test_a_person_s_skills_are_as_safe_from_a_program_as_from_the_lab_s_own_loop(tmp_path: Path) -> None:
+    files = {"scripts/run.py": b"print(1)\n"}
+    pinned = [skill(name, files=files, pinned="true", origin="review") for name in ("edited", "deleted", "extended")]
+    others = [skill("users"), skill("installed", origin="installed"), skill("kept", pinned="true")]
+    knowledge = Knowledge(Library([*pinned, *others, skill("hidden", pinned="true", state="archived")]))
+    furnish(home(tmp_path), PROGRAM, START, knowledge)
+    skills = tmp_path / "skills"
+    (skills / "edited" / "SKILL.md").write_text("---\nname: edited\ndescription: x\n---\n\nWrong.\n")
+    (skills / "extended" / "scripts" / "run.py").write_text("print(2)\n")
+    (skills / "hidden").mkdir()
+    (skills / "hidden" / "SKILL.md").write_text("---\nname: hidden\ndescription: x\n---\n\nWrong.\n")
+    for name in ("deleted", "users", "installed"):
+        shutil.rmtree(skills / name)
+    found = harvested(tmp_path, knowledge)
+    assert (found.skills, found.library.snapshot) == ([], knowledge.library.snapshot)
+    assert found.unread == [
+        *(
+            f"skills: {name}: is pinned: only a person may change it; it stays as it was"
+            for name in ("deleted", "edited", "extended", "hidden")
+        ),
+        *(
+            f"skills: {name}: was not written by an agent, and only a person may delete it; it stays as it was"
+            for name in ("installed", "users")
+        ),
+    ]
+
+
+def test_a_new_skill_with_the_name_of_a_hidden_one_replaces_it(tmp_path: Path) -> None:
+    hidden = skill(
+        "sums", "Old.", {"scripts/old.py": b"1\n", "scripts/same.py": b"2\n"}, state="deprecated", origin="review"
+    )
+    knowledge = Knowledge(Library([hidden]))
+    furnish(home(tmp_path), PROGRAM, START, knowledge)
+    folder = tmp_path / "skills" / "sums"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "scripts" / "same.py").write_text("2\n")
+    (folder / "SKILL.md").write_text(skill_format.shown(hidden))  # the same text is active again, too
+    found = harvested(tmp_path, knowledge)
+    assert [(write.action, write.path) for write in found.skills] == [("edit", ""), ("remove_file", "scripts/old.py")]
+    after = merge(knowledge.library, found.skills)
+    assert after.snapshot == found.library.snapshot
+    assert dict(after.listed["sums"].files) == {"scripts/same.py": b"2\n"}
+    assert skill_format.origin(after.skills["sums"]) == "review"
+    assert harvested(tmp_path, Knowledge(found.library)).skills == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lab.memory.scan import Finding, refusal, scan
+from hermes_lab.memory.scan import Finding, _sentence_start, refusal, scan
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -173,6 +173,7 @@ HOSTILE = {
     "invisible": "\u200b",
     "look-alikes": "p\u0430y ",
     "parentheses": "![](https://a?",
+    "wrapped lines": "phrases like “ignore all rules\n",
     "chinese": "忽略之前",
 }
 """Pieces that make a careless expression take the square of the length, or worse."""
@@ -189,3 +190,18 @@ def test_a_hostile_text_costs_no_more_than_its_length_allows(piece: str) -> None
         check=False,
     )
     assert done.returncode == 0
+
+
+def test_the_start_of_a_sentence_is_not_sought_far_before_it() -> None:
+    """A text of lines without full stops is one sentence; each match in it would walk back to the start of the text."""
+
+    class Counted(str):
+        searches = 0
+
+        def rfind(self, *arguments: object) -> int:
+            self.searches += 1
+            return super().rfind(*arguments)  # type: ignore[arg-type]
+
+    text = Counted("wrapped\n" * 10_000)
+    _sentence_start(text, len(text))
+    assert text.searches <= 200

@@ -84,13 +84,22 @@ def test_notes_are_judged_whatever_their_file_is_called(path: str) -> None:
         session(CLEANING).manage(SkillEdit("write_file", CLEANING.name, path=path, content="jq is not installed."))
 
 
-@pytest.mark.parametrize("piece", ["a", "a.b-", "tool ", "web_search ", "KEY", "API_KEY_", "I was ", "first attempt "])
+def test_a_condition_or_a_remedy_stands_near_its_claim() -> None:
+    """So that a sentence of many claims is not searched as a whole for each."""
+    for far, kind in (("so " * 300, ""), ("so " * 400, "a missing credential")):
+        for told in (f"Permission denied {far} if unset", f"When unset {far} permission denied"):
+            assert refused(told) == kind
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "a.b-", "tool ", "web_search ", "KEY", "API_KEY_", "I was ", "first attempt ", "permission denied "]
+)
 def test_no_text_takes_long_to_judge(piece: str) -> None:
     """A pattern that backtracks takes half a minute for some of these; the limit is CPU seconds, imports included."""
     judge = "import sys; from hermes_lab.skills.learning.write_policy import objection; objection(sys.stdin.read())"
     done = subprocess.run(
         [sys.executable, "-c", judge],
-        input=(piece * (100_000 // len(piece))).encode(),
+        input=(piece * (100_000 // len(piece)) + " if").encode(),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (4, 4)),
         check=False,
     )
