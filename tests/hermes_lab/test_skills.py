@@ -181,3 +181,13 @@ def test_a_new_body_leaves_the_rest_of_the_frontmatter() -> None:
     s.manage(SkillEdit("edit", "a", content="Other."))
     assert skill_format.frontmatter(s.library.skills["a"]).startswith("name: a\ndescription: d\nlicense: MIT\n")
     assert not s.library.listed
+
+
+def test_a_whole_skill_with_windows_line_ends_is_a_whole_skill() -> None:
+    s = session(Library())
+    text = "---\nname: b\ndescription: {}\n---\n\nBody.\n"
+    s.manage(SkillEdit("create", "b", content=text.format("x").replace("\n", "\r\n")))
+    assert s.library.skills["b"].description == "x"
+    s.manage(SkillEdit("edit", "b", content=text.format("y").replace("\n", "\r\n")))
+    assert s.library.skills["b"].description == "y"
+    assert skill_format.body(s.library.skills["b"]) == "Body."

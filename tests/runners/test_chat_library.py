@@ -148,6 +148,9 @@ def test_a_day_after_the_last_a_chat_puts_away_what_is_old_and_says_so(
     chat(["Hello."])
     assert states()[0] == "active", "the round was today"
     yesterday = (store.root / ".hermes" / "checked").stat().st_mtime - 24 * 60 * 60 - 1
-    os.utime(store.root / ".hermes" / "checked", (yesterday, yesterday))
-    chat(["Hello."])
-    assert states()[0] == "archived"
+    for checked, clock in ((yesterday, "a day later"), (yesterday + 10 * 24 * 60 * 60, "the clock was wrong")):
+        store.change(lambda now: now.with_skill(learnt[0]), origin="review", reason="as it was")
+        history.write_text(history.read_text().replace(change.at[:4], "2020"))
+        os.utime(store.root / ".hermes" / "checked", (checked, checked))
+        chat(["Hello."])
+        assert states()[0] == "archived", clock

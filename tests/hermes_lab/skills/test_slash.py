@@ -169,3 +169,12 @@ async def test_the_files_of_a_skill_are_there_for_its_commands(sandbox: Sandbox)
     message = await expand("/do", s, sandbox, CONFIG)
     assert "It says hello." in message
     assert "The files of the skill are in /app/skills/do: scripts/x.sh\n\n" in message
+
+
+@pytest.mark.anyio
+async def test_windows_line_ends_lose_no_place_and_no_command(sandbox: Sandbox) -> None:
+    text = "---\nname: do\ndescription: d\nlicense: MIT\n---\nFix issue $1 now. !`echo $1`\n".replace("\n", "\r\n")
+    skills = SkillSession(Library([skill_format.read(text)]), origin="foreground", episode="e", model="m")
+    expanded = await expand_typed("/do 7", skills, sandbox, CONFIG)
+    assert "---\nFix issue 7 now. 7\n</skill>" in expanded.message
+    assert "1 command of the skill ran" in expanded.note

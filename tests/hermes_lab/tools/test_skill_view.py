@@ -123,3 +123,13 @@ async def test_only_what_the_model_was_told_is_loaded(context: ToolContext, sess
     assert session.loaded == ["tea-room", "canal-hall"]
     session.confirm_loads([])
     assert session.loaded == ["tea-room", "canal-hall"]
+
+
+@pytest.mark.parametrize("place", ["${HERMES_SKILL_DIR}", "${CLAUDE_SKILL_DIR}"])
+async def test_the_place_for_its_folder_is_filled(context: ToolContext, place: str) -> None:
+    text = skill_format.render("canal-hall", "When it opens", f"Run {place}/scripts/x.py for $1.")
+    library = Library([skill_format.parse(text, {"scripts/x.py": b"1"})])
+    found = answer(
+        await view(context, SkillSession(library, origin="foreground", episode="e", model="m"), name="canal-hall")
+    )
+    assert found["content"].endswith(f"Run {found['folder']}/scripts/x.py for $1.\n")
