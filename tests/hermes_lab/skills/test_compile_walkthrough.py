@@ -136,6 +136,8 @@ async def test_the_walk_through(sandbox: Sandbox, caplog: pytest.LogCaptureFixtu
         "Name of the file in /app/data",
         "## Verification",
         "self-check",
+        'sys.path.insert(0, "${HERMES_SKILL_DIR}/scripts")',
+        "`python3 ${HERMES_SKILL_DIR}/scripts/test_generate_csv_report.py` must exit with 0.",
     ):
         assert documented in skill_format.body(skill)
     assert {write.origin for write in episode.session.writes} == {"foreground"}
