@@ -212,6 +212,9 @@ class Gateway:
         except Exception as error:
             known = isinstance(_first(error), HermesLabError)  # such as a full disk
             _log.error("the work on a chat failed: %s", _first(error), exc_info=None if known else error)
+            if not known:
+                with suppress(OSError, HermesLabError):
+                    await worker.count_try()
             await anyio.sleep(_FIRST_SECONDS)
         del self._workers[key]
         for row in worker.left():

@@ -1,5 +1,6 @@
 """Works on the messages of one chat, one after another; commands that need not wait are answered at once."""
 
+import logging
 import math
 import re
 import time
@@ -23,7 +24,7 @@ from hermes_lab.commands.registry import Typed, Unknown
 from hermes_lab.commands.talk import Talk
 from hermes_lab.config.home import HomeConfig
 from hermes_lab.cron.proposals import JobProposals
-from hermes_lab.errors import ConfigError, InfraError, SandboxError, ToolError
+from hermes_lab.errors import ConfigError, HermesLabError, InfraError, SandboxError, ToolError
 from hermes_lab.gateway.attribution import attributed
 from hermes_lab.gateway.store import GatewayStore, Ids, Piece, Row
 from hermes_lab.gateway.surface import PlatformSurface
@@ -38,6 +39,8 @@ _SKILL = re.compile(r"/[\w-]+(?:\s+|\Z)")
 _WATCH_SECONDS = 1.0
 _NOTHING = "(done)"
 _CUT = "I was restarted while I worked on this, and may have done part of it."
+_FAILED = "error: I failed at this message several times, and gave it up"
+_log = logging.getLogger("hermes_lab.gateway")
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,23 @@ class SessionWorker:
         self._waiting.clear()
         self._arrived.clear()
         return rows
+
+    async def count_try(self) -> None:
+        """Counts a try for the message at which it failed unexpectedly, and gives the message up after too many. One
+        that was begun is counted already."""
+        if (row := self._reading or (self._arrived[0] if self._arrived and not self._row else None)) is None:
+            return
+        counted = row._replace(tries=row.tries + 1)
+        if given_up := counted.tries >= _MOST_TRIES:
+            await self._finish(row, (_FAILED,))
+        else:
+            await self._shared.store.call(self._shared.store.tried, row.number)
+        if self._reading:
+            self._reading = None if given_up else counted
+        elif given_up:
+            self._arrived.popleft()
+        else:
+            self._arrived[0] = counted
 
     def leave(self) -> None:
         """Lets it end as soon as it is idle."""
@@ -226,7 +246,12 @@ class SessionWorker:
 
     async def _at_once(self, row: Row, command: Command, text: str) -> None:
         assert self._talk is not None
-        await self._talk.now(command, text, self._answers)
+        try:
+            await self._talk.now(command, text, self._answers)
+        except Exception as error:  # it ends neither the chat nor the turn under way
+            _log.error("/%s failed: %s", command.name, type(error).__name__)
+            known = isinstance(error, HermesLabError | OSError)
+            self._answers.error(f"error: {' '.join(str(error).split()) if known else f'/{command.name} failed'}")
         said, again, self._again = self._answers.taken(), self._again, None
         if again is None:
             await self._finish(row, said)

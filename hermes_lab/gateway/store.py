@@ -57,7 +57,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 class Row(NamedTuple):
     """A message in the inbox. `session` and `length`: the session that it was given to, and how many messages that had.
-    `acted`: a tool was called for it. `tries`: how often it was begun."""
+    `acted`: a tool was called for it. `tries`: how often it was begun, or its chat failed at it."""
 
     number: int
     platform: str
@@ -147,6 +147,11 @@ class GatewayStore:
                 "UPDATE inbox SET state = 'running', session = ?, length = ?, tries = tries + 1 WHERE number = ?",
                 (session, length, number),
             )
+
+    def tried(self, number: int) -> None:
+        """Counts a try for a message that was not begun."""
+        with self._write() as db:
+            db.execute("UPDATE inbox SET tries = tries + 1 WHERE number = ?", (number,))
 
     def acted(self, number: int) -> None:
         """Says that a tool was called for a message."""

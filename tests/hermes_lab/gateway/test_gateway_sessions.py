@@ -11,6 +11,7 @@ import pytest
 from fakes.openai_server import FakeOpenAIServer, Reply
 from fakes.wire import Start, Wire
 
+from hermes_lab.commands.registry import Registry, Typed, Unknown
 from hermes_lab.errors import StoreError
 from hermes_lab.gateway.platform import PlatformError, Refused, TryLater, Undeliverable
 from hermes_lab.gateway.restart import STATUS
@@ -340,3 +341,54 @@ async def test_an_idle_chat_is_closed_once_its_background_command_has_ended(
                 await anyio.sleep(0.1)
         await wire.replies(1 if level == "off" else 2)
         assert len(wire.sent) == (1 if level == "off" else 2)
+
+
+async def test_a_number_of_thousands_of_digits_is_a_mistake_and_the_chat_goes_on(start: Start, wire: Wire) -> None:
+    async with start(wire):
+        await wire.say(f"/history {'1' * 5_000}")
+        assert "5000 digits is too large" in (await wire.replies(1))[0]
+        await wire.say("Hello")
+        assert (await wire.replies(2))[1] == "Hello"
+
+
+async def test_a_command_with_a_fault_is_answered_and_the_turn_under_way_goes_on(
+    start: Start, wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> str:
+        raise ValueError("a secret text")
+
+    monkeypatch.setattr("hermes_lab.commands.cron._list", fails)
+    async with start(wire):
+        await wire.say(f"{call('sleep 2; echo done')}Go.")
+        await anyio.sleep(1)
+        await wire.say("/cron list")
+        first, second = await wire.replies(2)
+        assert first == "error: /cron failed"
+        assert "done" in second
+    assert "/cron failed: ValueError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_a_message_at_which_a_chat_fails_each_time_is_given_up_also_across_restarts(
+    start: Start, wire: Wire, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, tries = Registry.read, []
+
+    def fails(registry: Registry, line: str, skills: Any) -> Typed | Unknown:
+        if line == "Poison":
+            tries.append(line)
+            raise ValueError("a fault")
+        return read(registry, line, skills)
+
+    monkeypatch.setattr(Registry, "read", fails)
+    async with start(wire):
+        await wire.say("Poison")
+        with anyio.fail_after(20):
+            while not any(row.tries for row in GatewayStore(home).waiting()):  # noqa: ASYNC110 - another task
+                await anyio.sleep(0.01)
+    after = Wire()
+    async with start(after):
+        assert "gave it up" in (await after.replies(1))[0]
+        assert len(tries) == 3
+        await after.say("Hello", update="9")
+        assert (await after.replies(2))[1] == "Hello"
