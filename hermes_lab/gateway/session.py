@@ -203,17 +203,25 @@ class SessionWorker:
         with closing(knowledge):
             jobs = JobProposals(shared.home, config.user.timezone, key)
             async with open_chat(config, knowledge, shared.sessions, self._surface, key, hint=hint, jobs=jobs) as chat:
-                stored, new = await anyio.to_thread.run_sync(self._stored)
-                await (chat.resume(stored) if stored and not new else chat.begin())
+                stored = await anyio.to_thread.run_sync(self._stored)
+                await (chat.resume(stored) if stored else chat.begin())
                 self._surface.taken()
                 yield chat
 
-    def _stored(self) -> tuple[SessionInfo | None, bool]:
-        """The session to go on with, and whether the person has begun a new one since."""
-        id = self._shared.store.fact(f"session {self.key}")
-        found = self._shared.sessions.latest(100 if id else 1, key=self.key)
-        named = next((info for info in found if info.id == id), None)
-        return named or (found[0] if found else None), bool(id) and named is None
+    def _stored(self) -> SessionInfo | None:
+        """The session to go on with, None for a new one. It is the one that a command chose, which may be held
+        elsewhere, or else the latest of this chat."""
+        sessions = self._shared.sessions
+        if not (id := self._chosen()):
+            return next(iter(sessions.latest(1, key=self.key)), None)
+        try:
+            return sessions.load(id)
+        except ConfigError:  # a new one without an answer, which was deleted
+            return None
+
+    def _chosen(self) -> str:
+        """The id of the session that a command chose last; "" if none did."""
+        return self._shared.store.fact(f"session {self.key}")
 
     async def _read(self) -> None:
         """Answers what needs not wait, and lines up the rest."""
@@ -302,7 +310,8 @@ class SessionWorker:
             await self._talk.whole(job if job.command else self._said(row, job))
         finally:
             self._release()
-        if chat.session.id != session.id:
+        # Without a choice the latest session goes on, so that most chats need no fact.
+        if chat.session.id != (await anyio.to_thread.run_sync(self._chosen) or session.id):
             await store.call(store.set_fact, f"session {self.key}", chat.session.id)
         turn = chat.conversation.last_turn if self._surface.answered else None
         await self._finish(row, self._surface.taken(), str(turn or ""))

@@ -13,6 +13,7 @@ from fakes.wire import Start, Wire
 
 from hermes_lab.commands.registry import Registry, Typed, Unknown
 from hermes_lab.errors import StoreError
+from hermes_lab.gateway.daemon import Gateway
 from hermes_lab.gateway.platform import PlatformError, Refused, TryLater, Undeliverable
 from hermes_lab.gateway.restart import STATUS
 from hermes_lab.gateway.store import GatewayStore
@@ -392,3 +393,38 @@ async def test_a_message_at_which_a_chat_fails_each_time_is_given_up_also_across
         assert len(tries) == 3
         await after.say("Hello", update="9")
         assert (await after.replies(2))[1] == "Hello"
+
+
+async def closed(gateway: Gateway) -> None:
+    """Waits until every chat is closed."""
+    with anyio.fail_after(20):
+        while gateway._workers:  # noqa: ASYNC110 - another task
+            await anyio.sleep(0.05)
+
+
+def lengths(home: Path) -> list[int]:
+    """The messages of each session."""
+    return sorted(session.length for session in SessionStore(home / "sessions.db").latest())
+
+
+async def test_a_session_goes_on_though_its_chat_was_closed_after_new(start: Start, wire: Wire, home: Path) -> None:
+    async with start(wire, sources=("gateway.idle_minutes=0.02",)) as gateway:
+        for number, text in enumerate(("One", "/new", "Two", "Three"), 1):
+            await wire.say(text)
+            await wire.replies(number)
+            await closed(gateway)
+    assert lengths(home) == [3, 5]
+
+
+async def test_a_session_of_elsewhere_goes_on_after_a_restart(start: Start, wire: Wire, home: Path) -> None:
+    async with start(wire):
+        await wire.say("One", chat="2")
+        await wire.replies(1, "2")
+        (other,) = SessionStore(home / "sessions.db").latest(1)
+        await wire.say(f"/resume {other.id}")
+        await wire.replies(1)
+    after = Wire()
+    async with start(after):
+        await after.say("Two", update="9")
+        await after.replies(1)
+    assert lengths(home) == [5]
