@@ -149,6 +149,12 @@ class LiveChat:
             turns.use_servers(self.servers.served)
 
     @property
+    def held_at(self) -> SessionKey | None:
+        """The key whose sessions and jobs may be seen here; None: all. On chat platforms several people write to one
+        home."""
+        return None if self.key.platform == "cli" or self.config.gateway.shared_history else self.key
+
+    @property
     def kept(self) -> bool:
         """Whether the current session stays: it was stored before, or the agent has answered."""
         return not self._now.fresh or self.session.length > self._now.length
@@ -332,6 +338,7 @@ class LiveChat:
             ask=self.surface.ask,
             send=self.surface.send,
             sessions=self.store,
+            held_at=self.held_at,
             summarise=Summaries(),
             delegate=delegation,
             heal_attempts=self.config.skills.heal_attempts,

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from hermes_lab.chat.live import LiveChat
 from hermes_lab.commands.command import Command, CommandContext, Reply
 from hermes_lab.cron.jobs import JobStore, definition_of, is_file_target, jobs_of
 from hermes_lab.cron.listing import job_cells, next_of, ticker_line
@@ -30,20 +31,20 @@ async def _run(context: CommandContext, arguments: str) -> Reply:
     if action not in _ACTIONS:
         raise ConfigError(f"/cron: no action {action!r}; there are: {', '.join(_ACTIONS)}")
     try:
-        return Reply(await anyio.to_thread.run_sync(_done, action, rest, context.chat.key, context.chat.sources))
+        return Reply(await anyio.to_thread.run_sync(_done, action, rest, context.chat))
     except InfraError as error:  # the disk; the chat goes on
         raise ConfigError(" ".join(str(error).split())) from None
 
 
-def _done(action: str, rest: str, key: SessionKey, sources: Sequence[str]) -> str:
+def _done(action: str, rest: str, chat: LiveChat) -> str:
     now = datetime.now(UTC)
     jobs, _ = jobs_of(hermes_home())
     if action == "create":
-        return _created(jobs, rest, key, now)
+        return _created(jobs, rest, chat.key, now)
     if action == "list":
         if rest:
             raise ConfigError("/cron list takes no arguments")
-        return _list(jobs)
+        return _list(jobs, chat.held_at)
     name = rest.strip().strip('"“”')
     if not name:
         raise ConfigError(f"/cron {action}: give the name of a job")
@@ -52,7 +53,7 @@ def _done(action: str, rest: str, key: SessionKey, sources: Sequence[str]) -> st
     if action == "remove":
         return f"removed: {jobs.remove(name).name}"
     if action == "run":
-        return _started(jobs, name, sources)
+        return _started(jobs, name, chat.sources)
     job = jobs.resume(name, now) if action == "resume" else jobs.approve(name, now)
     return f"{action}d: {job.name}; it runs next at {next_of(job)}{_nobody()}"
 
@@ -87,10 +88,11 @@ def _value(field: str, text: str) -> Any:
     return int(text) if field in _INTEGERS and re.fullmatch(r"-?[0-9]{1,9}", text) else text
 
 
-def _list(jobs: JobStore) -> str:
-    found = jobs.all()
+def _list(jobs: JobStore, key: SessionKey | None) -> str:
+    """The jobs that were made in the chat with that key; None: all."""
+    found = [job for job in jobs.all() if key is None or job.origin == str(key)]
     if not found:
-        return f"no jobs; {_CREATE} makes one"
+        return f"no jobs{' of this chat' if key else ''}; {_CREATE} makes one"
     runs = RunStore(hermes_home())
     lines = []
     for job in found:

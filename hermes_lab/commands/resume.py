@@ -1,5 +1,7 @@
 """`/resume`."""
 
+from functools import partial
+
 import anyio.to_thread
 
 from hermes_lab.commands.command import Command, CommandContext, Reply
@@ -13,8 +15,9 @@ _LISTED = 10
 async def _run(context: CommandContext, name: str) -> Reply:
     chat = context.chat
     if not name:
-        return Reply("\n".join(map(_line, await anyio.to_thread.run_sync(chat.store.latest, _LISTED))))
-    info = await anyio.to_thread.run_sync(chat.store.find, name)
+        latest = partial(chat.store.latest, _LISTED, key=chat.held_at)
+        return Reply("\n".join(map(_line, await anyio.to_thread.run_sync(latest))))
+    info = await anyio.to_thread.run_sync(partial(chat.store.find, name, key=chat.held_at))
     if info.id == chat.session.id:
         raise ConfigError(f"{name} is the current session")
     await chat.resume(info)
@@ -27,7 +30,8 @@ def _line(info: SessionInfo) -> str:
 
 
 def _names(context: CommandContext) -> list[str]:
-    return [info.name or info.id for info in context.chat.store.latest(50)]
+    chat = context.chat
+    return [info.name or info.id for info in chat.store.latest(50, key=chat.held_at)]
 
 
 COMMAND = Command(

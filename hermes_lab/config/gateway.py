@@ -135,6 +135,9 @@ class GatewayConfig(Section):
     groups: Literal["addressed", "all"] = "addressed"
     """Which messages in groups the agent answers. `addressed`: those that mention it or reply to it. `all`: every
     message of users who may write."""
+    shared_history: bool = False
+    """Whether `/resume`, `/cron list` and the tool `session_search` show every chat the sessions and jobs of all others
+    and of the terminal. `true` is for a gateway that only you write to."""
     verbose: Verbosity = "off"
     """Which tool calls chats show at the start (`/verbose` changes it)."""
     concurrency: Annotated[int, Field(gt=0)] = 8

@@ -181,8 +181,9 @@ class SessionStore:
         with self._open() as db, transaction(db, "DEFERRED"):
             return _load(db, id)
 
-    def find(self, what: str) -> SessionInfo:
+    def find(self, what: str, *, key: SessionKey | None = None) -> SessionInfo:
         """The session with that name, the latest one with that key (see `latest`), or the one with that id prefix.
+        With `key`, only those held there are found.
 
         Raises `ConfigError` if there is none, or if several ids match.
         """
@@ -194,6 +195,8 @@ class SessionStore:
                 found = _infos(db, "substr(s.id, 1, length(?1)) = ?1" if is_id(what) else "s.name = ?1", what)
             if not found and what == "cli":  # may also be the name of a session
                 found = self.latest(1, key=SessionKey.parse(what))
+        if key:
+            found = [info for info in found if info.key in key.spellings]
         if not found:
             raise ConfigError(f"no session {what!r}; list them with `hermes-lab sessions list`")
         if len(found) > 1:
@@ -241,18 +244,28 @@ class SessionStore:
                 raise _none(id)
 
     def search(
-        self, query: str, limit: int = 20, *, role: Role | None = None, session: str = "", platform: str = ""
+        self,
+        query: str,
+        limit: int = 20,
+        *,
+        role: Role | None = None,
+        session: str = "",
+        platform: str = "",
+        key: SessionKey | None = None,
     ) -> list[Hit]:
         """The matching messages, best first by BM25; system prompts are not searched.
 
         The query has FTS5 syntax: words, `AND`, `OR`, `NOT`, `"a phrase"`, `prefix*`; malformed queries match all of
         their words. In Chinese, Japanese, Korean, Thai and similar scripts, words match anywhere in a text. `role`,
-        `session` (an id) and `platform` filter the messages; a tool result has the role `tool` in every tool format.
+        `session` (an id), `platform` and `key` filter the messages; a tool result has the role `tool` in every tool format.
         """
         query = queries.clean(query)
         select = "SELECT m.session, coalesce(s.name, ''), s.key, m.place, m.role, m.created, {snippet} FROM {tables}"
         where = "JOIN sessions s ON s.id = m.session WHERE (?1 = '' OR m.role = ?1) AND (?2 = '' OR s.id = ?2)"
-        where += f" AND (?5 = '' OR {_PLATFORM} = ?5)"
+        keys = key.spellings if key else ()
+        where += f" AND (?5 = '' OR {_PLATFORM} = ?5)" + (
+            f" AND s.key IN ({', '.join('?' * len(keys))})" if keys else ""
+        )
         filters = (role or "", session, limit)
         with self._open() as db:
             sql = f"{select} {where} AND found MATCH ?4 ORDER BY bm25(found), m.number DESC LIMIT ?3".format(
@@ -260,12 +273,12 @@ class SessionStore:
                 tables="found JOIN messages m ON m.number = found.rowid",
             )
             try:
-                rows = db.execute(sql, (*filters, query, platform)).fetchall() if query.strip() else []
+                rows = db.execute(sql, (*filters, query, platform, *keys)).fetchall() if query.strip() else []
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
                     raise
                 again = queries.quoted(query)
-                rows = db.execute(sql, (*filters, again, platform)).fetchall() if again else []
+                rows = db.execute(sql, (*filters, again, platform, *keys)).fetchall() if again else []
         hits = [Hit(*row) for row in rows]
         return [msgspec.structs.replace(hit, snippet=hit.snippet.replace(queries.CUT, "")) for hit in hits]
 

@@ -21,7 +21,7 @@ from hermes_lab.types import Page
 
 if TYPE_CHECKING:
     from hermes_lab.memory.notes import NotesSession
-    from hermes_lab.sessions import SessionStore
+    from hermes_lab.sessions import SessionKey, SessionStore
     from hermes_lab.sessions.summary import Summarise
     from hermes_lab.skills.session import SkillSession
     from hermes_lab.web import WebProvider
@@ -64,7 +64,8 @@ class ToolContext:
     sessions, a user to ask, child agents, and scheduled jobs. `summarise` writes summaries of what tools find.
 
     `heal_attempts` is `skills.heal_attempts`, the retries of a compiled skill. `pages` are the web pages of a task that
-    has its own; for other tasks, `web` is the search provider. `send` sends messages to a chat platform.
+    has its own; for other tasks, `web` is the search provider. `send` sends messages to a chat platform. Of `sessions`,
+    only those `held_at` a key may be read; None: all.
     """
 
     sandbox: Sandbox
@@ -73,6 +74,7 @@ class ToolContext:
     ask: Ask | None = None
     notes: "NotesSession | None" = None
     sessions: "SessionStore | None" = None
+    held_at: "SessionKey | None" = None
     summarise: "Summarise | None" = None
     delegate: Delegate | None = None
     heal_attempts: int = 3

@@ -15,6 +15,7 @@ from hermes_lab.gateway.access import Access, approve
 from hermes_lab.gateway.attribution import attributed
 from hermes_lab.gateway.platform import Sender
 from hermes_lab.gateway.store import GatewayStore
+from hermes_lab.sessions import SessionStore
 
 FORGED = ("ann ", "Ann", "ANN", " ann", "ann\n", "ann\u200b", "аnn", "ann,bob", "*", "", "None", "[ann, bob]", "ann'--")
 
@@ -139,3 +140,34 @@ async def test_an_answer_to_a_question_cannot_forge_its_sender(start: Start, wir
         await wire.replies(3, "g")
         await wire.say("1", chat="g", chat_type="group", sender="bob")
         assert (await wire.replies(4, "g"))[3] == '{"answer": "yes"}'
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_chat_sees_its_own_sessions_and_jobs_alone(start: Start, home: Path, shared: bool) -> None:
+    wire = Wire(most=5_000)
+    sources = ("agent.toolsets=[session_search]", f"gateway.shared_history={str(shared).lower()}")
+    async with start(wire, sources=sources):
+        await wire.say("The plan is confidential", chat="1")
+        await wire.say('/cron create confidential "0 9 * * *" "What is new?"', chat="1")
+        await wire.replies(2, "1")
+        (secret,) = SessionStore(home / "sessions.db").latest(1)
+        by_name = {"session": secret.id, "place": 1}
+        said = [
+            "/cron list",
+            "/resume",
+            'CALL session_search {"query": "plan"}',
+            f"CALL session_search {json.dumps(by_name)}",
+            f"/resume {secret.id}",
+            f"/resume {secret.key}",
+        ]
+        for number, text in enumerate(said, 1):
+            await wire.say(text, chat="2", sender="bob")
+            await wire.replies(number, "2")
+        found = ["confidential" in text for text in await wire.replies(len(said), "2")]
+        assert found == (
+            [True] * 5 + [False] if shared else [False] * 6
+        )  # the last one is the current session, if shared
+        await wire.say('CALL session_search {"query": "plan"}', chat="1")
+        await wire.say("/resume", chat="1")
+        await wire.say("/cron list", chat="1")
+        assert all("confidential" in text for text in (await wire.replies(5, "1"))[2:])

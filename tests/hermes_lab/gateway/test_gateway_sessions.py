@@ -268,7 +268,7 @@ async def test_a_question_that_waits_for_its_answer_delays_no_other_chat(start: 
 async def test_a_command_that_takes_long_is_answered_though_its_chat_must_make_room(
     start: Start, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermes_lab.commands.cron._list", lambda jobs: time.sleep(1) or "slow")
+    monkeypatch.setattr("hermes_lab.commands.cron._list", lambda *_: time.sleep(1) or "slow")
     async with start(wire, sources=("gateway.live_chats=1",)):
         await wire.say("Hello", chat="1")
         await wire.replies(1, "1")
@@ -417,7 +417,7 @@ async def test_a_session_goes_on_though_its_chat_was_closed_after_new(start: Sta
 
 
 async def test_a_session_of_elsewhere_goes_on_after_a_restart(start: Start, wire: Wire, home: Path) -> None:
-    async with start(wire):
+    async with start(wire, sources=("gateway.shared_history=true",)):
         await wire.say("One", chat="2")
         await wire.replies(1, "2")
         (other,) = SessionStore(home / "sessions.db").latest(1)
