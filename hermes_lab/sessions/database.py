@@ -257,7 +257,8 @@ class SessionStore:
 
         The query has FTS5 syntax: words, `AND`, `OR`, `NOT`, `"a phrase"`, `prefix*`; malformed queries match all of
         their words. In Chinese, Japanese, Korean, Thai and similar scripts, words match anywhere in a text. `role`,
-        `session` (an id), `platform` and `key` filter the messages; a tool result has the role `tool` in every tool format.
+        `session` (an id), `platform` and `key` filter the messages; a tool result has the role `tool` in every tool
+        format.
         """
         query = queries.clean(query)
         select = "SELECT m.session, coalesce(s.name, ''), s.key, m.place, m.role, m.created, {snippet} FROM {tables}"

@@ -190,6 +190,10 @@ class HttpServer:
         if not hmac.compare_digest(right.encode(), _bytes(request.headers.get(_SIGNATURE, ""))):
             raise _refusal(web.HTTPUnauthorized, f"{_SIGNATURE} is missing or wrong")
         text = hook.prompt.replace("{body}", body.decode(errors="replace"))
+        if not text.strip():
+            raise _refusal(web.HTTPBadRequest, "the message to the agent would be empty: send a body")
+        if text.lstrip().startswith("/"):  # whoever writes an issue or a mail must not give commands
+            text = f"/{text.lstrip()}"
         given = next(filter(None, (_header(request, each) for each in _DELIVERY)), "")
         if hook.deliver:
             await self._arrive(f"webhook {name} {given or uuid.uuid4().hex}", f"webhook-{name}", text, "")
