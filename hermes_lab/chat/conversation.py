@@ -101,7 +101,9 @@ class Conversation:
         A leading `/skill-name` loads that skill, unless the message is `literal`; recalled memories are put before the
         message. A turn that is cancelled or fails kills every process it started. If the model had replied, the turn is
         kept, and its open calls get an error result; otherwise the message counts as never sent. `session` shows which.
+        Raises `ConfigError`, before the model is called, if the session went on in another process.
         """
+        await anyio.to_thread.run_sync(self._store.check, self.session)
         skills, length = self.toolbox.context.skills, self.session.length
         loaded = len(skills.loaded) if skills else 0
         self._typed[length], self._unsent = prompt, None

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -213,7 +213,8 @@ class LiveChat:
         if self._opened and self._opened.turns:
             self._opened.turns.close()
         if self._opened and not self.kept:
-            await anyio.to_thread.run_sync(self.store.delete, self.session.id)
+            with suppress(ConfigError):  # another process has deleted it
+                await anyio.to_thread.run_sync(self.store.delete, self.session.id)
         self._opened = None
 
     async def aclose(self) -> None:

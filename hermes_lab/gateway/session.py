@@ -300,6 +300,7 @@ class SessionWorker:
 
     async def _do(self, chat: LiveChat, row: Row, job: Typed) -> None:
         assert self._talk is not None
+        await self._catch_up(chat)
         store, session = self._shared.store, chat.session
         await store.call(store.begin, row.number, session.id, session.length)
         self._row = row._replace(state="running", session=session.id, length=session.length, tries=row.tries + 1)
@@ -315,6 +316,20 @@ class SessionWorker:
             await store.call(store.set_fact, f"session {self.key}", chat.session.id)
         turn = chat.conversation.last_turn if self._surface.answered else None
         await self._finish(row, self._surface.taken(), str(turn or ""))
+
+    async def _catch_up(self, chat: LiveChat) -> None:
+        """Reads the session again if it went on elsewhere, such as at the terminal; if it was deleted, a new one
+        begins."""
+        sessions = self._shared.sessions
+        try:
+            await anyio.to_thread.run_sync(sessions.check, chat.session)
+        except ConfigError:
+            try:
+                stored = await anyio.to_thread.run_sync(sessions.load, chat.session.id)
+            except ConfigError:
+                await chat.begin()
+            else:
+                await chat.resume(stored)
 
     async def _has_slot(self) -> bool:
         """Waits until one more turn may be under way; False if the person stops it before."""

@@ -176,6 +176,11 @@ class SessionStore:
             )
             return _load(db, session.id)
 
+    def check(self, session: Session) -> None:
+        """Raises `ConfigError` if another process continued or deleted the session since it was loaded."""
+        with self._open() as db, transaction(db, "DEFERRED"):
+            _check_unchanged(db, session)
+
     def load(self, id: str) -> Session:
         """The whole session. Raises `ConfigError` if it does not exist."""
         with self._open() as db, transaction(db, "DEFERRED"):

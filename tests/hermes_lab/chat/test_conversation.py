@@ -16,7 +16,7 @@ from hermes_lab.chat.conversation import Conversation
 from hermes_lab.chat.session_toolbox import SessionToolbox
 from hermes_lab.chat.summaries import Summaries
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.errors import ModelError
+from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models import open_model
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.sandbox import open_sandbox
@@ -280,3 +280,13 @@ async def test_nothing_is_compressed_where_there_is_nothing_to_gain(store: Sessi
         before = conversation.session
         assert not await conversation.compress()
     assert store.load(before.id) == before
+
+
+async def test_a_session_that_went_on_elsewhere_is_refused_before_the_model_is_called(store: SessionStore) -> None:
+    async with FakeOpenAIServer(lambda body: Reply("Late.")) as server, holding(store, server) as conversation:
+        store.append(store.load(conversation.session.id), [Message("user", "Elsewhere"), Message("assistant", "Yes.")])
+        with pytest.raises(ConfigError, match="went on in another process"):
+            await conversation.submit("Hello")
+        assert not server.requests
+        await conversation.reload()
+        assert (await conversation.submit("Hello")).answer == "Late."

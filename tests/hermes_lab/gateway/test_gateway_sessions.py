@@ -22,6 +22,7 @@ from hermes_lab.sessions import SessionKey, SessionStore
 from hermes_lab.skills.storage.proposals import Proposals
 from hermes_lab.skills.storage.store import SkillStore
 from hermes_lab.tools.background import Background
+from hermes_lab.types import Message
 
 HANG = 30.0
 
@@ -428,3 +429,20 @@ async def test_a_session_of_elsewhere_goes_on_after_a_restart(start: Start, wire
         await after.say("Two", update="9")
         await after.replies(1)
     assert lengths(home) == [5]
+
+
+async def test_a_session_that_went_on_elsewhere_goes_on_from_there(start: Start, wire: Wire, home: Path) -> None:
+    store = SessionStore(home / "sessions.db")
+    async with start(wire):
+        await wire.say("One")
+        await wire.replies(1)
+        (info,) = store.latest(1)
+        elsewhere = [Message("user", "At the terminal"), Message("assistant", "Yes.")]
+        store.append(store.load(info.id), elsewhere)
+        await wire.say("Two")
+        assert (await wire.replies(2))[1] == "Two"
+        assert [each.content for each in store.load(info.id).messages[3:]] == ["At the terminal", "Yes.", "Two", "Two"]
+        store.delete(info.id)
+        await wire.say("Three")
+        assert (await wire.replies(3))[2] == "Three"
+    assert lengths(home) == [3]
