@@ -42,7 +42,7 @@ _log = logging.getLogger("hermes_lab.gateway")
 
 
 class Gateway:
-    """One daemon of one Hermes home. `sources` are the `-c` options, which scheduled jobs read again."""
+    """One daemon of one Hermes home. `sources` are the `-c` options, which chats and scheduled jobs read again."""
 
     def __init__(
         self, config: HomeConfig, home: Path, platforms: Sequence[Platform], sources: Sequence[str] = ()
@@ -76,6 +76,7 @@ class Gateway:
             cut=self._cut,
             post=self.post,
             home_chat=_home_chat(config, self._platforms),
+            sources=sources,
             hints=lambda name: self._platforms[name].hint if name in self._platforms else "",
             draining=lambda: self._draining,
         )

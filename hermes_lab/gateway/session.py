@@ -45,8 +45,8 @@ _log = logging.getLogger("hermes_lab.gateway")
 
 @dataclass(frozen=True)
 class Shared:
-    """What the sessions of a gateway share. `working` limits the turns under way; `outgoing` is called when a platform
-    has something to send; `hints` tell the model about each platform."""
+    """What the sessions of a gateway share. `sources` are the `-c` options; `working` limits the turns under way;
+    `outgoing` is called when a platform has something to send; `hints` tell the model about each platform."""
 
     config: HomeConfig
     home: Path
@@ -63,6 +63,7 @@ class Shared:
     post: Callable[[str, SessionKey, str], Awaitable[None]]
     """Sends a message under a unique name to any chat."""
     home_chat: SessionKey | None
+    sources: Sequence[str]
     draining: Callable[[], bool]
     """Whether no new turn may begin, because the gateway is about to restart."""
 
@@ -202,7 +203,8 @@ class SessionWorker:
         hint = shared.hints(key.platform)
         with closing(knowledge):
             jobs = JobProposals(shared.home, config.user.timezone, key)
-            async with open_chat(config, knowledge, shared.sessions, self._surface, key, hint=hint, jobs=jobs) as chat:
+            opening = partial(open_chat, sources=shared.sources, hint=hint, jobs=jobs)
+            async with opening(config, knowledge, shared.sessions, self._surface, key) as chat:
                 stored = await anyio.to_thread.run_sync(self._stored)
                 await (chat.resume(stored) if stored else chat.begin())
                 self._surface.taken()

@@ -446,3 +446,28 @@ async def test_a_session_that_went_on_elsewhere_goes_on_from_there(start: Start,
         await wire.say("Three")
         assert (await wire.replies(3))[2] == "Three"
     assert lengths(home) == [3]
+
+
+async def test_a_job_that_a_chat_starts_gets_the_options_of_the_gateway(
+    start: Start, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Process:
+        def __init__(self, command: list[str], **_: object) -> None:
+            commands.append(command)
+
+        def wait(self) -> int:
+            return 0
+
+    commands: list[list[str]] = []
+    async with start(wire, sources=("gateway.verbose=new",)):
+        await wire.say('/cron create news "0 9 * * *" "What is new?"')
+        await wire.replies(1)
+        monkeypatch.setattr("hermes_lab.commands.cron.subprocess.Popen", Process)
+        await wire.say("/cron run news")
+        assert (await wire.replies(2))[1].startswith("news runs now")
+        monkeypatch.undo()
+    ((*_, dashes, name),) = commands
+    assert (dashes, name) == ("--", "news")
+    assert commands[0].count("-c") == 4
+    assert "gateway.verbose=new" in commands[0]
+    assert any("fakes.tool_caller" in word for word in commands[0])
