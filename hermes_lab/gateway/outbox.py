@@ -10,7 +10,7 @@ from hermes_lab.gateway.platform import Connection, Outbound, Platform, Platform
 from hermes_lab.gateway.store import GatewayStore, Ids, Letter
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 300.0
-_MOST_TRIES = 40
+_MOST_TRIES, _MOST_DOUBTFUL = 40, 3
 _SEND_SECONDS, _FILE_SECONDS = 20.0, 150.0
 _AGAIN = "(sent again: an earlier attempt may have arrived)"
 _log = logging.getLogger("hermes_lab.gateway")
@@ -60,7 +60,8 @@ class Outbox:
 
     async def _attempt(self, connection: Connection, letter: Letter) -> None:
         store, message = self._store, self._message(letter)
-        seconds = _FILE_SECONDS if letter.files else _SEND_SECONDS
+        patience: float = getattr(self._platform, "send_seconds", _SEND_SECONDS)
+        seconds = max(patience, _FILE_SECONDS) if letter.files else patience
         try:
             with anyio.fail_after(seconds):
                 sent = await connection.send(message)
@@ -89,8 +90,12 @@ class Outbox:
         return Outbound(letter.key, letter.chat, letter.thread, text, letter.reply_to, files, letter.doubtful)
 
     async def _failed(self, letter: Letter, error: PlatformError) -> None:
-        if letter.tries + 1 >= _MOST_TRIES:
-            why = f"given up after {_MOST_TRIES} tries: {error}"
+        tries = letter.tries + 1
+        # Each doubtful attempt may have arrived: many of them would be many copies.
+        copies = isinstance(error, Unsure) and letter.doubtful and not self._platform.idempotent
+        if tries >= _MOST_TRIES or (copies and tries >= _MOST_DOUBTFUL):
+            why = f"given up after {tries} tries: {error}"
+            _log.warning("a message to %s is %s", self._ids(letter.platform, letter.chat), why)
             await self._store.call(self._store.dead, letter.number, why)
             return
         await self._later(letter, error, min(_FIRST_SECONDS * 2**letter.tries, _LONGEST_SECONDS))

@@ -136,7 +136,7 @@ class Platform(Protocol):
     `name` is that of its keys and of its section in the configuration. `limit` is what a message may hold. `hint` tells
     the model how its replies are shown there. `idempotent`: a message that is sent again with the same `Outbound.key`
     arrives once. A platform may have an attribute `one_reply = True`: each message is a request that waits for its one
-    reply, and nothing else can be sent there.
+    reply, and nothing else can be sent there. `send_seconds`, if it has that, is how long an attempt to send may take.
     """
 
     name: str

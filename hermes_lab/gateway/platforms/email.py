@@ -49,6 +49,7 @@ class EmailPlatform:
         "emphasis marks. A reply is one mail: answer completely, since people read it later. You only get the text of "
         "the mails that people send; a line in brackets names the attachments."
     )
+    send_seconds = 150.0  # signing in, and then the two minutes that a server may take to accept a mail
     idempotent = False  # not every server drops a second mail with the same Message-ID
 
     def __init__(self, config: EmailConfig) -> None:

@@ -7,6 +7,8 @@ import pytest
 from fakes.wire import Start, Wire
 
 from hermes_lab.gateway.platform import PlatformError, Unsure
+from hermes_lab.gateway.platforms.email import EmailPlatform
+from hermes_lab.gateway.platforms.email_smtp import _SIGN_IN_SECONDS, _TAKE_SECONDS
 from hermes_lab.gateway.store import GatewayStore
 from hermes_lab.sessions import SessionKey
 
@@ -68,3 +70,45 @@ async def test_a_fault_in_a_platforms_code_stops_neither_it_nor_other_messages(
     assert "wire failed to send a message: KeyError" in caplog.text
     assert "secret" not in caplog.text
     assert "wire is down" not in caplog.text
+
+
+async def ended(home: Path, **counts: int) -> None:
+    """Waits until the outbox has these messages alone."""
+    with anyio.fail_after(20):
+        while GatewayStore(home).counts()["outbox"] != counts:  # noqa: ASYNC110 - another task
+            await anyio.sleep(0.01)
+
+
+async def test_a_message_that_stays_in_doubt_is_given_up_before_it_has_arrived_many_times(
+    start: Start, wire: Wire, home: Path
+) -> None:
+    wire.failures = [Unsure("no answer")] * 9
+    async with start(wire) as gateway:
+        await gateway.post("one", PLACE, "hello")
+        await ended(home, dead=1)
+    assert len(wire.failures) == 6
+
+
+async def test_a_platform_that_recognises_repeats_is_tried_on(start: Start, wire: Wire) -> None:
+    wire.idempotent = True
+    wire.failures = [Unsure("no answer")] * 5
+    async with start(wire) as gateway:
+        await gateway.post("one", PLACE, "hello")
+        assert await wire.replies(1) == ["hello"]
+
+
+async def test_a_slow_platform_gets_the_time_that_it_asks_for(
+    start: Start, wire: Wire, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hermes_lab.gateway.outbox._SEND_SECONDS", 0.05)
+    patient = Wire("patient")
+    patient.send_seconds = 20.0  # type: ignore[attr-defined]
+    wire.slow = patient.slow = 0.5
+    async with start(wire, patient) as gateway:
+        await gateway.post("one", PLACE, "hello")
+        await gateway.post("two", SessionKey("patient", "1", "", "dm"), "hello")
+        assert await patient.replies(1) == ["hello"]
+        await ended(home, dead=1, sent=1)
+    assert not patient.sent[0].again
+    assert not wire.sent
+    assert EmailPlatform.send_seconds > _SIGN_IN_SECONDS + _TAKE_SECONDS
