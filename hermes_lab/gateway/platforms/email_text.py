@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from email.message import Message
 from html.parser import HTMLParser
 
+from hermes_lab.commands.registry import Registry
+
 _LONGEST, _LONGEST_HTML = 50_000, 200_000
 _MOST_NAMES, _LONGEST_NAME = 20, 100
 _MOST_SIGNATURE = 12
@@ -37,7 +39,7 @@ def text_of(raw: bytes, subject: str, *, whole: bool) -> str:
     if len(said) > _LONGEST:
         said, whole = said[:_LONGEST], False
     if said.startswith("/"):  # a command is nothing else
-        return said
+        return _command(said)
     parts = [f"Subject: {subject}\n" if subject else "", said]
     if names:
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -45,6 +47,16 @@ def text_of(raw: bytes, subject: str, *, whole: bool) -> str:
     if not whole:
         parts.append("\n[The mail is longer; the rest was not read.]")
     return "\n".join(filter(None, parts)).strip()
+
+
+def _command(said: str) -> str:
+    """A command without the signature that a phone puts below it: one without arguments is a line, and one with them,
+    which mail programs wrap, ends at an empty line. Skills and paths keep their text."""
+    line, _, _ = said.partition("\n")
+    name, _, _ = line[1:].partition(" ")
+    if (command := Registry("gateway").find(name)) is None:
+        return said
+    return said.partition("\n\n")[0] if command.hint else line
 
 
 def _collect(part: Message, texts: list[str], names: list[str]) -> None:

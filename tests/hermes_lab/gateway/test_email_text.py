@@ -262,3 +262,22 @@ def test_a_thread_keeps_its_first_and_its_latest_ids() -> None:
     assert (len(references), references[0], references[-2:]) == (20, "<0@x>", ("<last@x>", "<asked@x>"))
     assert known.before("<last@x>")[-1] == "<last@x>"
     assert known.before("") == known.references
+
+
+COMMANDS = [
+    ("/status\n\nSent from my iPhone", "/status"),
+    ("/status\nSent from my iPhone", "/status"),
+    (
+        '/cron create "news" "0 9 * * *" "What\nis new?"\n\nSent from my iPhone',
+        '/cron create "news" "0 9 * * *" "What\nis new?"',
+    ),
+    ("/resume taxes\n\nGesendet von Mail", "/resume taxes"),
+    ("/skill-name Do this.\n\nAnd that.", "/skill-name Do this.\n\nAnd that."),
+    ("/etc/hosts is broken:\n\n127.0.0.1", "/etc/hosts is broken:\n\n127.0.0.1"),
+    ("/", "/"),
+]
+
+
+@pytest.mark.parametrize(("text", "kept"), COMMANDS)
+def test_a_command_is_read_without_the_signature_of_a_phone(text: str, kept: str) -> None:
+    assert said(plain(text.replace("\n", "\r\n")), "Milk") == kept

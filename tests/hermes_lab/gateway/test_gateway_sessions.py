@@ -462,10 +462,10 @@ async def test_a_job_that_a_chat_starts_gets_the_options_of_the_gateway(
     async with start(wire, sources=("gateway.verbose=new",)):
         await wire.say('/cron create news "0 9 * * *" "What is new?"')
         await wire.replies(1)
-        monkeypatch.setattr("hermes_lab.commands.cron.subprocess.Popen", Process)
-        await wire.say("/cron run news")
-        assert (await wire.replies(2))[1].startswith("news runs now")
-        monkeypatch.undo()
+        with monkeypatch.context() as during:
+            during.setattr("hermes_lab.commands.cron.subprocess.Popen", Process)
+            await wire.say("/cron run news")
+            assert (await wire.replies(2))[1].startswith("news runs now")
     ((*_, dashes, name),) = commands
     assert (dashes, name) == ("--", "news")
     assert commands[0].count("-c") == 4
