@@ -13,6 +13,11 @@ _MOST_NAMES, _LONGEST_NAME = 20, 100
 _MOST_SIGNATURE = 12
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _ATTRIBUTION = re.compile(r"(On .{4,300} wrote|Am .{4,300} schrieb.{0,200}|Le .{4,300} a écrit\s?):", re.DOTALL)
+_RULE = re.compile(r"_{10,}|-{3,} ?[^\W\d][^\n-]{2,40}[^\W\d] ?-{3,}")
+_SENDER = re.compile(r"\*?(From|Von|De|Da|Van|Från|Fra|Od|От):\*? ?\S.*")
+_HEADER = re.compile(r"\*?[^\W\d_][^\n:]{0,20}:\*? ?\S.*")
+"""The line above quoted mails in Outlook, such as `-----Original Message-----`, and the headers below it, that of the
+sender first."""
 _UNREADABLE = "[The text of this mail could not be read.]"
 _NO_TEXT = frozenset({"script", "style", "head", "title", "template"})
 _LINES = frozenset(("p", "div", "tr", "table", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote"))
@@ -108,6 +113,7 @@ def _decoded(part: Message) -> str:
 def _said(text: str) -> str:
     """The text without its signature and the history that it ends with. If nothing else is there, all of it."""
     lines = [line.rstrip() if line != "-- " else line for line in text.strip("\n").split("\n")]
+    lines = lines[: _outlook(lines)]
     if "-- " in lines:
         at = len(lines) - 1 - lines[::-1].index("-- ")
         quoted = any(line.startswith(">") for line in lines[at:])
@@ -123,6 +129,15 @@ def _said(text: str) -> str:
                 lines = lines[:first]
                 break
     return "\n".join(lines).strip() or text.strip()
+
+
+def _outlook(lines: Sequence[str]) -> int:
+    """Where the history begins that Outlook puts below a mail: at a rule that headers follow."""
+    for at, line in enumerate(lines):
+        below = [each for each in lines[at + 1 : at + 5] if each][:2] if _RULE.fullmatch(line) else []
+        if len(below) == 2 and _SENDER.fullmatch(below[0]) and _HEADER.fullmatch(below[1]):
+            return at
+    return len(lines)
 
 
 def html_to_text(html: str) -> str:

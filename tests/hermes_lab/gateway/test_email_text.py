@@ -51,6 +51,16 @@ QUOTES = [
     ("Yes.\n-- \nAnn\nThe Hill", "Yes."),
     ("A list:\n--\nnot a signature", None),
     ("Text\n-- \n" + "a long text\n" * 20, None),
+    (
+        f"Yes.\n\n{'_' * 32}\nFrom: Hermes <h@example.org>\nSent: Thursday, 10:00\nTo: Ann\nSubject: Milk\n\nWhich?",
+        "Yes.",
+    ),
+    ("Yes.\n-----Original Message-----\nFrom: Hermes\nSent: Thursday\n\nShall I?\n-- \nHermes", "Yes."),
+    ("Ja.\n-----Ursprüngliche Nachricht-----\n\nVon: Hermes\nGesendet: Donnerstag\n\nSoll ich?", "Ja."),
+    (f"A form:\n{'_' * 20}\nName: Ann\nFrom: Friday\nTo: Sunday", None),
+    ("A table:\n____________________\nOne row\nTotal: 3", None),
+    ("Two parts:\n----- Part 1 -----\nNote: this is long\nand goes on", None),
+    (f"{'_' * 32}\nFrom: Hermes\nSent: Thursday\n\nAll of it is history.", None),
 ]
 
 
