@@ -44,10 +44,14 @@ class _Message(msgspec.Struct):
 
     @property
     def text(self) -> str:
-        """The text of all parts."""
-        if isinstance(self.content, list):
-            return "\n".join(str(part.get("text", "")) for part in self.content if part.get("type") == "text")
-        return self.content or ""
+        """The text of all parts, with a line for each part that is none."""
+        return "\n".join(map(_read, self.content)) if isinstance(self.content, list) else self.content or ""
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether no part has a text."""
+        texts = [part for part in self.content if _is_text(part)] if isinstance(self.content, list) else self.content
+        return not _Message(self.role, texts).text.strip()
 
 
 class _Request(msgspec.Struct):
@@ -157,11 +161,13 @@ class HttpServer:
         except msgspec.DecodeError as error:
             raise _refusal(web.HTTPBadRequest, str(error)) from None
         said = [message for message in asked.messages if message.role in ("user", "assistant")]
-        if not said or said[-1].role != "user" or not said[-1].text.strip():
+        if not said or said[-1].role != "user" or said[-1].is_blank:
             raise _refusal(web.HTTPBadRequest, "messages: the last one must be the user's, with a text")
         given = _header(request, SESSION)
         update = _update(_header(request, RETRY), given, said)
         chat, text = await self._place(given, said, update)
+        rules = [message for message in asked.messages if message.role in ("system", "developer")]
+        text = await self._with_rules(chat, rules, text)
         if not asked.stream:
             answer = await self._ask(chat, text, update)
             if not given:
@@ -215,6 +221,16 @@ class HttpServer:
             return known, last
         lines = "\n".join(f"{message.role}: {message.text}" for message in before)
         return new, f"The conversation so far:\n\n{lines}\n\nThe message to answer:\n\n{last}"
+
+    async def _with_rules(self, chat: str, rules: Sequence[_Message], text: str) -> str:
+        """The message with the client's instructions before it, unless the chat has them already. A command is nothing
+        else: the message after it has them."""
+        said = "\n\n".join(filter(None, (message.text.strip() for message in rules)))
+        seen, name = _digest(rules), f"rules {chat}"
+        if not said or text.lstrip().startswith("/") or await self._services.fact(name) == seen:
+            return text
+        await self._services.set_fact(name, seen, _CONVERSATION_DAYS)
+        return f"Instructions of the client for this conversation:\n\n{said}\n\nThe message to answer:\n\n{text}"
 
     async def _remember(self, chat: str, said: Sequence[_Message], answer: str) -> None:
         now = _digest([*said, _Message("assistant", answer)])
@@ -283,6 +299,18 @@ class _Asked:
 
 
 PLATFORM = HttpPlatform
+
+
+def _is_text(part: dict[str, Any]) -> bool:
+    return part.get("type") == "text"
+
+
+def _read(part: dict[str, Any]) -> str:
+    """What the agent reads of a part of a message."""
+    if _is_text(part):
+        return str(part.get("text", ""))
+    what = "a picture" if str(part.get("type", "")).startswith("image") else "a file"
+    return f"[{what}: only text reaches you]"
 
 
 def _bytes(text: str) -> bytes:

@@ -330,3 +330,32 @@ async def test_a_webhook_without_a_text_is_refused_at_once(start: Start, http: H
     async with start(http):
         assert (await http.ask("/webhook/plain", body, signed(body)))[0] == 400
         assert GatewayStore(home).counts()["inbox"] == {}
+
+
+async def test_the_instructions_of_a_client_stand_before_the_first_message_that_has_them(
+    start: Start, http: Http
+) -> None:
+    named = KEY | {"X-Hermes-Session": "a"}
+
+    def with_rules(rules: str, *texts: str, role: str = "system") -> dict[str, Any]:
+        return {"messages": [{"role": role, "content": rules}, *said(*texts)["messages"]]}
+
+    async with start(http):
+        assert "Rhyme." not in text_of(await http.ask(PATH, with_rules("Rhyme.", "/status"), named))
+        first = text_of(await http.ask(PATH, with_rules("Rhyme.", "One"), named))
+        assert "Rhyme." in first
+        assert first.endswith("One")
+        assert text_of(await http.ask(PATH, with_rules("Rhyme.", "Two"), named)) == "Two"
+        assert "No rhymes." in text_of(await http.ask(PATH, with_rules("No rhymes.", "Three", role="developer"), named))
+        whole = text_of(await http.ask(PATH, with_rules("Rhyme.", "One")))
+        assert "Rhyme." in whole
+        assert text_of(await http.ask(PATH, with_rules("Rhyme.", "One", whole, "Two"))) == "Two"
+
+
+async def test_a_picture_is_named_and_is_no_text(start: Start, http: Http) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    parts = [{"type": "text", "text": "What is this?"}, picture, {"type": "input_audio", "input_audio": {}}]
+    async with start(http):
+        answer = text_of(await http.ask(PATH, {"messages": [{"role": "user", "content": parts}]}))
+        assert answer == "What is this?\n[a picture: only text reaches you]\n[a file: only text reaches you]"
+        assert (await http.ask(PATH, {"messages": [{"role": "user", "content": [picture]}]}))[0] == 400
