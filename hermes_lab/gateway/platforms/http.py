@@ -7,7 +7,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -167,24 +167,20 @@ class HttpServer:
         update = _update(_header(request, RETRY), given, said)
         chat, text = await self._place(given, said, update)
         rules = [message for message in asked.messages if message.role in ("system", "developer")]
-        text = await self._with_rules(chat, rules, text)
-        if not asked.stream:
-            answer = await self._ask(chat, text, update)
-            if not given:
-                await self._remember(chat, said, answer)
-            return web.json_response(_completion(answer))
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
-        await response.prepare(request)
-        async with anyio.create_task_group() as group:
-            group.start_soon(_keep_alive, response)
-            answer = await self._ask(chat, text, update)
-            group.cancel_scope.cancel()
-        if not given:
-            await self._remember(chat, said, answer)
-        for chunk in _chunks(answer):
-            await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
-        await response.write(b"data: [DONE]\n\n")
-        return response
+        text, told = await self._with_rules(chat, rules, text)
+        async with self._taken(chat, text, update) as pending:
+            if told:
+                await self._services.set_fact(f"rules {chat}", told, _CONVERSATION_DAYS)
+
+            async def answered() -> str:
+                answer = await self._answer(pending)
+                if not given:
+                    await self._remember(chat, said, answer)
+                return answer
+
+            if asked.stream:
+                return await _streamed(request, answered)
+            return web.json_response(_completion(await answered()))
 
     async def _webhook(self, request: "web.Request") -> "web.Response":
         from aiohttp import web
@@ -204,8 +200,8 @@ class HttpServer:
         if hook.deliver:
             await self._arrive(f"webhook {name} {given or uuid.uuid4().hex}", f"webhook-{name}", text, "")
             return web.json_response({"accepted": True}, status=202)
-        answer = await self._ask(f"webhook-{name}", text, _update(given, name, [_Message("user", text)]))
-        return web.json_response({"answer": answer})
+        async with self._taken(f"webhook-{name}", text, _update(given, name, [_Message("user", text)])) as pending:
+            return web.json_response({"answer": await self._answer(pending)})
 
     async def _place(self, given: str, said: Sequence[_Message], new: str) -> tuple[str, str]:
         """The chat of a request and the message for it: that of the session that it names, or else that whose
@@ -222,15 +218,15 @@ class HttpServer:
         lines = "\n".join(f"{message.role}: {message.text}" for message in before)
         return new, f"The conversation so far:\n\n{lines}\n\nThe message to answer:\n\n{last}"
 
-    async def _with_rules(self, chat: str, rules: Sequence[_Message], text: str) -> str:
-        """The message with the client's instructions before it, unless the chat has them already. A command is nothing
-        else: the message after it has them."""
+    async def _with_rules(self, chat: str, rules: Sequence[_Message], text: str) -> tuple[str, str]:
+        """The message with the client's instructions before it, and their digest; without them, and "", if the chat has
+        them already. A command is nothing else: the message after it has them."""
         said = "\n\n".join(filter(None, (message.text.strip() for message in rules)))
-        seen, name = _digest(rules), f"rules {chat}"
-        if not said or text.lstrip().startswith("/") or await self._services.fact(name) == seen:
-            return text
-        await self._services.set_fact(name, seen, _CONVERSATION_DAYS)
-        return f"Instructions of the client for this conversation:\n\n{said}\n\nThe message to answer:\n\n{text}"
+        digest = _digest(rules)
+        if not said or text.lstrip().startswith("/") or await self._services.fact(f"rules {chat}") == digest:
+            return text, ""
+        whole = f"Instructions of the client for this conversation:\n\n{said}\n\nThe message to answer:\n\n{text}"
+        return whole, digest
 
     async def _remember(self, chat: str, said: Sequence[_Message], answer: str) -> None:
         now = _digest([*said, _Message("assistant", answer)])
@@ -240,24 +236,30 @@ class HttpServer:
         await self._services.set_fact(now, chat, _CONVERSATION_DAYS)
         await self._services.set_fact(f"at {chat}", now, _CONVERSATION_DAYS)
 
-    async def _ask(self, chat: str, text: str, update: str) -> str:
-        """The answer to a message. A client that leaves does not stop the turn."""
-        from aiohttp import web
-
+    @asynccontextmanager
+    async def _taken(self, chat: str, text: str, update: str) -> AsyncIterator["_Asked"]:
+        """A message that has arrived, and whose answer is waited for. A client that leaves does not stop the turn."""
         asked = self._asked.setdefault(update, _Asked())
         asked.waiting += 1
         try:
             if update.startswith(_RETRIED) and (answer := await self._services.fact(f"answer {update}")):
-                return answer
-            await self._arrive(update, chat, text, update)
-            with anyio.fail_after(self._config.timeout):
-                return await asked.wait()
-        except TimeoutError:
-            raise _refusal(web.HTTPGatewayTimeout, "no answer in time; the turn goes on") from None
+                asked.answer(answer)
+            else:
+                await self._arrive(update, chat, text, update)
+            yield asked
         finally:
             asked.waiting -= 1
             if not asked.waiting:
                 del self._asked[update]
+
+    async def _answer(self, asked: "_Asked") -> str:
+        from aiohttp import web
+
+        try:
+            with anyio.fail_after(self._config.timeout):
+                return await asked.wait()
+        except TimeoutError:
+            raise _refusal(web.HTTPGatewayTimeout, "no answer in time; the turn goes on") from None
 
     async def _arrive(self, update: str, chat: str, text: str, message: str) -> None:
         from aiohttp import web
@@ -365,6 +367,25 @@ def _chunks(answer: str) -> list[dict[str, Any]]:
         {**head, "model": _MODEL, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
         for delta, reason in ((said, None), ({}, "stop"))
     ]
+
+
+async def _streamed(request: "web.Request", answered: Callable[[], Awaitable[str]]) -> "web.StreamResponse":
+    """The answer as events, once there is one; or why there is none, as an event too."""
+    from aiohttp import web
+
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+    await response.prepare(request)
+    events: list[str] = []
+    async with anyio.create_task_group() as group:
+        group.start_soon(_keep_alive, response)
+        try:
+            events += map(json.dumps, _chunks(await answered()))
+        except web.HTTPException as refusal:  # the status has been sent
+            events.append(refusal.text or "")
+        group.cancel_scope.cancel()
+    for event in [*events, "[DONE]"]:
+        await response.write(f"data: {event}\n\n".encode())
+    return response
 
 
 async def _keep_alive(response: "web.StreamResponse") -> None:

@@ -18,7 +18,7 @@ from fakes.wire import Start, Wire
 
 from hermes_lab.config.gateway import HttpConfig, WebhookConfig
 from hermes_lab.cron.jobs import JobStore
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, StoreError
 from hermes_lab.gateway.platforms.http import HttpPlatform, HttpServer
 from hermes_lab.gateway.restart import STATUS
 from hermes_lab.gateway.store import GatewayStore
@@ -359,3 +359,26 @@ async def test_a_picture_is_named_and_is_no_text(start: Start, http: Http) -> No
         answer = text_of(await http.ask(PATH, {"messages": [{"role": "user", "content": parts}]}))
         assert answer == "What is this?\n[a picture: only text reaches you]\n[a file: only text reaches you]"
         assert (await http.ask(PATH, {"messages": [{"role": "user", "content": [picture]}]}))[0] == 400
+
+
+async def test_a_stream_tells_that_there_is_no_answer_in_time(start: Start, http: Http) -> None:
+    http._config = http._config.model_copy(update={"timeout": 0.5})
+    slow = said(call("terminal", command="sleep 30")) | {"stream": True}
+    async with start(http):
+        status, body = await http.ask(PATH, slow)
+        events = [line.removeprefix("data: ") for line in body.splitlines() if line.startswith("data: ")]
+        assert (status, events[-1], len(events)) == (200, "[DONE]", 2)
+        assert "no answer in time" in json.loads(events[0])["error"]["message"]
+        assert (await http.ask(PATH, slow | {"stream": False}))[0] == 504
+
+
+async def test_a_stream_of_a_message_that_is_not_taken_has_its_status(
+    start: Start, http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreError("disk full")
+
+    async with start(http):
+        await http.ask(PATH, said("Hello"))
+        monkeypatch.setattr(GatewayStore, "accept", full)
+        assert (await http.ask(PATH, said("Hello") | {"stream": True}))[0] == 503
