@@ -202,9 +202,9 @@ class Gateway:
             return  # it waits in the inbox
         if (worker := self._workers.get(row.key)) is None:
             worker = self._workers[row.key] = SessionWorker(self._shared, row.place)
-            self._make_room()
             self._group.start_soon(self._serve, row.key, worker)
         worker.arrived(row)
+        self._make_room()
 
     async def _serve(self, key: str, worker: SessionWorker) -> None:
         """Runs a session's worker, and another one for what is left when it ends."""
@@ -223,8 +223,9 @@ class Gateway:
 
     def _make_room(self) -> None:
         """Closes the chats that have been idle for the longest, if there are too many."""
-        idle = [worker for worker in self._workers.values() if worker.is_idle]
-        for worker in idle[: max(len(self._workers) - self._config.gateway.live_chats, 0)]:
+        staying = [worker for worker in self._workers.values() if not worker.is_leaving]
+        idle = sorted((worker for worker in staying if worker.is_idle), key=lambda worker: worker.last)
+        for worker in idle[: max(len(staying) - self._config.gateway.live_chats, 0)]:
             worker.leave()
 
     async def _keep_connected(self, name: str) -> None:

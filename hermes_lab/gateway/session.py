@@ -93,9 +93,11 @@ class SessionWorker:
         self._slot: anyio.CancelScope | None = None
         self._since = 0.0
         self._holds = False
-        self._leaving = False
         self._telling = False
-        self._last = time.monotonic()
+        self.is_leaving = False
+        """Whether it ends as soon as it is idle."""
+        self.last = time.monotonic()
+        """When a message arrived or was answered last, by `time.monotonic`."""
 
     def arrived(self, row: Row) -> None:
         """Takes a message from the inbox."""
@@ -130,7 +132,7 @@ class SessionWorker:
 
     def leave(self) -> None:
         """Lets it end as soon as it is idle."""
-        self._leaving = True
+        self.is_leaving = True
         self._changed.set()
 
     async def judge(self, turn: TurnId, *, good: bool | None) -> bool:
@@ -235,7 +237,7 @@ class SessionWorker:
             self._reading = row = self._arrived.popleft()
             await self._taken(row)
             self._reading = None
-            self._last = time.monotonic()
+            self.last = time.monotonic()
             self._changed.set()
 
     async def _taken(self, row: Row) -> None:
@@ -292,13 +294,13 @@ class SessionWorker:
             else:
                 await self._do(chat, row, job)
             self._row = None
-            self._last = time.monotonic()
+            self.last = time.monotonic()
 
     def _idle_seconds(self, chat: LiveChat) -> float:
         """How long it stays open if nothing comes. Background commands keep it open."""
         if any(each.status == "running" for each in chat.context.state(Background).processes.values()):
             return math.inf
-        return 0 if self._leaving else self._last + 60 * self._shared.config.gateway.idle_minutes - time.monotonic()
+        return 0 if self.is_leaving else self.last + 60 * self._shared.config.gateway.idle_minutes - time.monotonic()
 
     async def _do(self, chat: LiveChat, row: Row, job: Typed) -> None:
         assert self._talk is not None
@@ -409,7 +411,7 @@ class SessionWorker:
                     if self._one_reply:
                         continue
                     number += 1
-                    self._last = time.monotonic()
+                    self.last = time.monotonic()
                     await self.say(f"notice {chat.session.id} {time.time_ns()} {number}", f"[{notice}]")
             except SandboxError:
                 return

@@ -471,3 +471,15 @@ async def test_a_job_that_a_chat_starts_gets_the_options_of_the_gateway(
     assert commands[0].count("-c") == 4
     assert "gateway.verbose=new" in commands[0]
     assert any("fakes.tool_caller" in word for word in commands[0])
+
+
+async def test_the_chat_that_has_been_idle_for_the_longest_makes_room(start: Start, wire: Wire) -> None:
+    async with start(wire, sources=("gateway.live_chats=2",)) as gateway:
+        for number, chat in enumerate("12131"):
+            await wire.say("Hello", chat=chat, update=str(number))
+            await wire.replies(1 + "12131"[:number].count(chat), chat)
+        with anyio.fail_after(20):
+            while len(gateway._workers) > 2:  # noqa: ASYNC110 - another task
+                await anyio.sleep(0.05)
+        assert {worker.key.chat for worker in gateway._workers.values()} == {"1", "3"}
+        assert not any(worker.is_leaving for worker in gateway._workers.values())
