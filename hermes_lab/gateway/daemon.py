@@ -349,9 +349,15 @@ def _chat(text: str, field: str, platforms: Mapping[str, Platform]) -> SessionKe
 
 
 def _listed(config: HomeConfig) -> Mapping[str, Sequence[str]]:
-    """The ids that each platform lists."""
+    """The ids that each platform lists. Raises `ConfigError` for a text, of which each letter would be an id."""
     gateway = config.gateway
-    listed = {name: tuple(map(str, each.get("allow", ()))) for name, each in gateway.options.items()}
+    listed = {}
+    for name, each in gateway.options.items():
+        if not isinstance(ids := each.get("allow", []), list | tuple):
+            raise ConfigError(
+                f"gateway.options.{name}.allow: {ids!r} is no list; write it in brackets, as in [ann, bob]"
+            )
+        listed[name] = tuple(map(str, ids))
     for name in gateway.platforms:
         if isinstance(section := getattr(gateway, name, None), PlatformConfig):
             listed[name] = section.allow

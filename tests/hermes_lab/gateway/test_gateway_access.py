@@ -171,3 +171,10 @@ async def test_a_chat_sees_its_own_sessions_and_jobs_alone(start: Start, home: P
         await wire.say("/resume", chat="1")
         await wire.say("/cron list", chat="1")
         assert all("confidential" in text for text in (await wire.replies(5, "1"))[2:])
+
+
+@pytest.mark.parametrize("allow", ["ann", "7", "{ann: true}"])
+async def test_who_may_write_must_be_a_list(start: Start, wire: Wire, allow: str) -> None:
+    with pytest.raises(ConfigError, match=r"gateway\.options\.wire\.allow: .* is no list"):
+        async with start(wire, allow=allow):
+            pass
