@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
     group.command("rename", help="Rename a session.\n\nhermes-lab sessions rename 20261122-1015 taxes")(rename)
     group.command(
         "delete",
-        help="Delete a session and its turns permanently, after you confirm.\n\n"
+        help="Delete a session with its turns, reviews and memories permanently, after you confirm.\n\n"
         "hermes-lab sessions delete taxes\n\n"
         "hermes-lab sessions delete taxes --yes   (without asking, as in a script)",
     )(delete)
@@ -140,15 +140,15 @@ def delete(
     json: options.Json = False,
 ) -> int:
     """`hermes-lab sessions delete`. Exits 1 if the answer is no."""
-    from hermes_lab.chat.turns import delete_turns
+    from hermes_lab.chat.deletion import delete_session
 
     store = SessionStore()
     info = store.find(session)
+    memory = load_home_config(hermes_home(), []).memory
     if not yes and not confirmed(f"delete session {info.name or info.id} ({info.length} messages) and its turns"):
         output.say("nothing was deleted")
         return 1
-    store.delete(info.id)
-    delete_turns(hermes_home(), info.id)
+    delete_session(hermes_home(), memory, info.id)
     _done("deleted", info, json)
     return 0
 

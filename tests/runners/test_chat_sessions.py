@@ -2,6 +2,7 @@
 
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,13 @@ from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, running
 from fakes.person import Person
 
+from hermes_lab.chat.reviews import ReviewLog
 from hermes_lab.errors import ConfigError
+from hermes_lab.memory.vector import Memory
+from hermes_lab.memory.vector_sqlite import SqliteMemory
 from hermes_lab.runners.cli import app
 from hermes_lab.sessions import Session, SessionKey, SessionStore
-from hermes_lab.types import Message, ToolCall, Usage
+from hermes_lab.types import Message, Review, ToolCall, Usage
 
 
 @pytest.fixture(autouse=True)
@@ -152,3 +156,22 @@ def test_a_model_that_nobody_asks_is_told() -> None:
 def test_every_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     sessions(command, "--help")
     assert f"hermes-lab sessions {command}" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_a_deletion_leaves_nothing_of_what_was_said(taxes: Session, tmp_path: Path) -> None:
+    home, at = tmp_path / "home", datetime.now(UTC)
+    ReviewLog(home, taxes.id).append(Review(), 3)
+    ReviewLog(home, "other").append(Review(), 3)
+    memory = SqliteMemory(home / "memories.db")
+    memory.add([Memory.of("episodic", f"Request: {each}", source=each, at=at) for each in (taxes.id, "other")])
+    sessions("delete", "taxes", "--yes")
+    assert [path.name for path in (home / "reviews").iterdir()] == ["other.jsonl"]
+    assert list(memory.held("episodic").values()) == ["other"]
+    assert [info.name for info in SessionStore().latest()] == [""]
+
+
+def test_a_session_stays_if_its_memories_cannot_be_deleted(tmp_path: Path) -> None:
+    (tmp_path / "home" / "memories.db").write_text("no database")
+    with pytest.raises(ConfigError, match="memories.db"):
+        sessions("delete", "taxes", "--yes")
+    assert SessionStore().find("taxes")
