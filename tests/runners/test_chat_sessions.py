@@ -172,6 +172,6 @@ def test_a_deletion_leaves_nothing_of_what_was_said(taxes: Session, tmp_path: Pa
 
 def test_a_session_stays_if_its_memories_cannot_be_deleted(tmp_path: Path) -> None:
     (tmp_path / "home" / "memories.db").write_text("no database")
-    with pytest.raises(ConfigError, match="memories.db"):
+    with pytest.raises(ConfigError, match=r"memories\.db"):
         sessions("delete", "taxes", "--yes")
     assert SessionStore().find("taxes")
