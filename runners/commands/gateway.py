@@ -32,6 +32,7 @@ from hermes_lab.text.printable import printable
 from hermes_lab.tools.toolbox import check_toolsets
 
 _RESTART_SECONDS, _LOOK_SECONDS = 60.0, 0.2
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _BACK_SECONDS = 10.0
 """How long a gateway that ended may stay away, until whoever started it starts it again."""
 
@@ -86,10 +87,11 @@ def run(config: options.Config = None) -> int:
             f"model.provider: {loaded.model.provider} would load a model for every chat; start it with `hermes-lab "
             "serve`, and give its address: model.base_url"
         )
+    level = _log_level()
     platforms = [open_platform(name, loaded.gateway) for name in loaded.gateway.platforms]
     for promise in missing_guarantees(loaded.sandbox):
         output.warn(f"sandbox.backend {loaded.sandbox.backend}: {promise}")
-    _log_to_stderr()
+    _log_to_stderr(level)
     folder = home / "gateway"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     gateway = Gateway(loaded, home, platforms, config or [])
@@ -212,10 +214,18 @@ def unpair(
     return 0
 
 
-def _log_to_stderr() -> None:
+def _log_level() -> str:
+    """That of `HERMES_LOG`. Raises `ConfigError` if there is none of that name."""
+    given = os.environ.get("HERMES_LOG", "") or _LEVELS[1]
+    if (level := given.upper()) not in _LEVELS:
+        raise ConfigError(f"HERMES_LOG: there is no level {given!r}; choose from: {', '.join(_LEVELS)}")
+    return level
+
+
+def _log_to_stderr(level: str) -> None:
     """Ids are hashed in these lines, and no texts stand in them."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log = logging.getLogger("hermes_lab.gateway")
     log.addHandler(handler)
-    log.setLevel(os.environ.get("HERMES_LOG", "INFO"))
+    log.setLevel(level)

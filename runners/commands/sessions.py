@@ -26,7 +26,7 @@ Which = Annotated[
         show_default=False,
     ),
 ]
-Limit = Annotated[int, typer.Option("--limit", "-n", help="Maximum number of results.", min=1)]
+Limit = Annotated[int, typer.Option("--limit", "-n", help="Maximum number of results.", min=1, max=1_000_000)]
 Platform = Annotated[
     str, typer.Option(help="Only sessions of this platform, such as cli or telegram.", show_default=False)
 ]

@@ -175,3 +175,10 @@ def test_a_session_stays_if_its_memories_cannot_be_deleted(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match=r"memories\.db"):
         sessions("delete", "taxes", "--yes")
     assert SessionStore().find("taxes")
+
+
+def test_a_limit_that_no_database_takes_is_refused() -> None:
+    done = lab("sessions", "list", "-n", "99999999999999999999")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "1000000" in done.stderr.replace("_", "").replace(",", "")

@@ -16,6 +16,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.gateway.platform import Sender
 from hermes_lab.gateway.platforms import open_platform
 from hermes_lab.gateway.store import GatewayStore
+from hermes_lab.runners.commands.gateway import _log_level
 
 MODEL = ("-c", "model={provider: scripted, name: 'hermes_lab.tasks.learner:noop'}")
 
@@ -47,6 +48,20 @@ def test_what_cannot_run_is_one_line(home: Path, given: tuple[str, ...], message
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (home / "gateway.json").exists()
+
+
+def test_a_wrong_log_level_is_one_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMES_LOG", "loud")
+    done = lab("gateway", "run", *MODEL, "-c", "gateway.platforms=[http]")
+    message = "HERMES_LOG: there is no level 'loud'; choose from: DEBUG, INFO, WARNING, ERROR"
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(("given", "level"), [("debug", "DEBUG"), ("", "INFO"), ("Warning", "WARNING")])
+def test_log_levels_are_read_in_any_case(monkeypatch: pytest.MonkeyPatch, given: str, level: str) -> None:
+    monkeypatch.setenv("HERMES_LOG", given)
+    assert _log_level() == level
 
 
 def test_it_runs_says_so_and_stops(home: Path) -> None:
