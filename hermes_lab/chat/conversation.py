@@ -95,13 +95,14 @@ class Conversation:
         self.cost = 0.0
         self._agent_config = config.agent.model_copy(update={"tool_format": session.tool_format})
 
-    async def submit(self, prompt: str, *, literal: bool = False) -> Turn:
+    async def submit(self, prompt: str, *, literal: bool = False, typed: str = "") -> Turn:
         """Works on a message and stores the turn.
 
         A leading `/skill-name` loads that skill, unless the message is `literal`; recalled memories are put before the
         message. A turn that is cancelled or fails kills every process it started. If the model had replied, the turn is
         kept, and its open calls get an error result; otherwise the message counts as never sent. `session` shows which.
-        Raises `ConfigError`, before the model is called, if the session went on in another process.
+        `typed` is what lists of sessions show of it, if that is not the prompt. Raises `ConfigError`, before the model
+        is called, if the session went on in another process.
         """
         await anyio.to_thread.run_sync(self._store.check, self.session)
         skills, length = self.toolbox.context.skills, self.session.length
@@ -128,7 +129,7 @@ class Conversation:
                 finally:
                     if agent.steps:
                         self._answer_open_calls(agent.messages)
-                        await self._keep(agent, prompt)
+                        await self._keep(agent, typed or prompt)
                         self._unsent = None
                     else:  # the message was never sent
                         self._typed.pop(length)
@@ -139,7 +140,7 @@ class Conversation:
                         await self._log(turn, self._mark(length), _error_of(failure))
             raise
         with anyio.CancelScope(shield=True):
-            await self._keep(agent, prompt)
+            await self._keep(agent, typed or prompt)
             trajectory = agent.trajectory(stop)
             await self._log(turn, self._mark(length), trajectory)
         answer = trajectory.final_response

@@ -17,11 +17,12 @@ _LIKE = 0.6
 
 class Typed(NamedTuple):
     """What a line means. `command` None: `text` is a message for the agent; a `literal` one loads no skill. Otherwise
-    `text` is the arguments."""
+    `text` is the arguments. `typed` is what a person typed, if `text` has more, such as the sender."""
 
     command: Command | None
     text: str
     literal: bool = False
+    typed: str = ""
 
 
 class Unknown(NamedTuple):

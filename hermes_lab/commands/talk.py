@@ -189,7 +189,7 @@ class Talk:
                 self._scope = None
 
     async def _answer(self, job: Typed) -> None:
-        turn = await self._chat.conversation.submit(job.text, literal=job.literal)
+        turn = await self._chat.conversation.submit(job.text, literal=job.literal, typed=job.typed)
         self._display.turn(self._chat.session, turn)
 
     async def _shown(self, work: Coroutine[Any, Any, None], *, turn: bool = True) -> int:

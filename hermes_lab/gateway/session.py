@@ -354,6 +354,7 @@ class SessionWorker:
 
     def _said(self, row: Row, job: Typed) -> Typed:
         """The message for the model; in a group, with its sender."""
+        job = job._replace(typed=job.text)
         if not job.literal and (loaded := _SKILL.match(job.text)):
             rest = job.text[loaded.end() :]
             return job._replace(text=f"{loaded[0]}{self._by(row, rest)}" if rest else job.text)

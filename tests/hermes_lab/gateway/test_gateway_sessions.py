@@ -483,3 +483,11 @@ async def test_the_chat_that_has_been_idle_for_the_longest_makes_room(start: Sta
                 await anyio.sleep(0.05)
         assert {worker.key.chat for worker in gateway._workers.values()} == {"1", "3"}
         assert not any(worker.is_leaving for worker in gateway._workers.values())
+
+
+async def test_a_session_of_a_group_is_listed_by_what_was_typed_first(start: Start, wire: Wire, home: Path) -> None:
+    async with start(wire):
+        await wire.say("Four", chat="g", chat_type="group")
+        await wire.replies(1, "g")
+    (info,) = SessionStore(home / "sessions.db").latest()
+    assert info.opening == "Four"
