@@ -1,14 +1,19 @@
 """Whether a version reads the databases of a home, which a newer one may have migrated."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hermes_lab.runners.updates.layout import PROGRAM
 from hermes_lab.runners.updates.processes import attempt
 from hermes_lab.runners.updates.screen import Screen
 
 _READERS = {"sessions.db": ("sessions", "list"), "cron.db": ("cron", "list"), "gateway.db": ("gateway", "pair")}
-"""The databases of a home, and the command of a version that reads each and changes nothing in it."""
+"""The databases of a home, and the command of a version that reads each."""
+_CHANGED = "cron.db"
+"""`cron list` also makes the jobs those of `config.yaml`, which the version may not read: it is given a copy alone."""
 
 
 def unreadable(folder: Path, home: Path, screen: Screen) -> Iterator[str]:
@@ -16,8 +21,25 @@ def unreadable(folder: Path, home: Path, screen: Screen) -> Iterator[str]:
     for name, command in _READERS.items():
         if not (home / name).is_file():
             continue
-        # What it prints are names of people and conversations.
-        code, output = attempt([folder / "bin" / PROGRAM, *command], screen, log_output=False)
+        with _copied(home / name) if name == _CHANGED else nullcontext(home) as where:
+            # What it prints are names of people and conversations.
+            code, output = attempt([folder / "bin" / PROGRAM, *command], screen, home=where, log_output=False)
         if code != 0:
             lines = [line.strip() for line in output.splitlines() if line.strip()]
-            yield f"{name}: {lines[-1] if lines else f'exit code {code}'}"
+            said = lines[-1].replace(str(where), str(home)) if lines else f"exit code {code}"
+            yield f"{name}: {said}"
+
+
+@contextmanager
+def _copied(database: Path) -> Iterator[Path]:
+    """A folder with a copy of the database alone."""
+    with TemporaryDirectory() as folder:
+        try:
+            with (
+                closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as source,
+                closing(sqlite3.connect(Path(folder, database.name))) as target,
+            ):
+                source.backup(target)
+        except sqlite3.DatabaseError:  # no database: the version says so of its bytes
+            Path(folder, database.name).write_bytes(database.read_bytes())
+        yield Path(folder)

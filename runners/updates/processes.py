@@ -31,14 +31,21 @@ def run(command: Sequence[str | Path], screen: Screen, what: str, *, cwd: Path |
 
 
 def attempt(
-    command: Sequence[str | Path], screen: Screen, *, cwd: Path | None = None, log_output: bool = True
+    command: Sequence[str | Path],
+    screen: Screen,
+    *,
+    cwd: Path | None = None,
+    home: Path | None = None,
+    log_output: bool = True,
 ) -> tuple[int, str]:
-    """Runs a program as `run`; returns its exit code and its output. The code of one that cannot be started is 127, as
+    """Runs a program as `run`, with that Hermes home; returns its exit code and its output. The code of one that cannot be started is 127, as
     in a shell."""
     words = [str(word) for word in command]
     screen.note(f"$ {' '.join(words)}")
     environment = {name: value for name, value in os.environ.items() if name not in (*_NOT_OURS, *_GIT)}
     environment |= {"GIT_TERMINAL_PROMPT": "0", "PIP_NO_INPUT": "1", "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
+    if home:
+        environment["HERMES_HOME"] = str(home)
     if screen.temporary:
         environment["TMPDIR"] = screen.temporary
     try:
