@@ -38,8 +38,8 @@ def attempt(
     home: Path | None = None,
     log_output: bool = True,
 ) -> tuple[int, str]:
-    """Runs a program as `run`, with that Hermes home; returns its exit code and its output. The code of one that cannot be started is 127, as
-    in a shell."""
+    """Runs a program as `run`, with that Hermes home; returns its exit code and its output. The code of one that cannot
+    be started is 127, as in a shell."""
     words = [str(word) for word in command]
     screen.note(f"$ {' '.join(words)}")
     environment = {name: value for name, value in os.environ.items() if name not in (*_NOT_OURS, *_GIT)}

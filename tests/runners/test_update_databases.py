@@ -43,5 +43,4 @@ def test_a_database_of_a_newer_version_is_named_with_the_reason(tmp_path: Path, 
         db.execute("PRAGMA user_version = 999")
     (said,) = unreadable(version, home, Screen(tmp_path / "log", "ab", quiet=True))
     assert said.startswith("cron.db: ")
-    assert str(home / "cron.db") in said
-    assert "999" in said or "newer" in said
+    assert "version 999 is newer" in said
