@@ -351,7 +351,7 @@ def _chat(text: str, field: str, platforms: Mapping[str, Platform]) -> SessionKe
 def _listed(config: HomeConfig) -> Mapping[str, Sequence[str]]:
     """The ids that each platform lists. Raises `ConfigError` for a text, of which each letter would be an id."""
     gateway = config.gateway
-    listed = {}
+    listed: dict[str, tuple[str, ...]] = {}
     for name, each in gateway.options.items():
         if not isinstance(ids := each.get("allow", []), list | tuple):
             raise ConfigError(

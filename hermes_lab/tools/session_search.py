@@ -103,9 +103,9 @@ def _around(store: "SessionStore", key: "SessionKey | None", id: str, place: int
     try:
         session = store.load(id)
     except ConfigError:
-        session = None
-    if session is None or (key and session.key not in key.spellings):
-        raise ToolError(f"no session {id!r}; use an id from a search")
+        raise _none(id) from None
+    if key and session.key not in key.spellings:
+        raise _none(id)
     if place >= session.length:
         raise ToolError(f"place: the last message of the session is {session.length - 1}")
     first = max(place - _CONTEXT, 0)
@@ -115,3 +115,7 @@ def _around(store: "SessionStore", key: "SessionKey | None", id: str, place: int
         if message.role != "system"
     ]
     return {"session": id, "date": session.created[:10], "messages": shown}
+
+
+def _none(id: str) -> ToolError:
+    return ToolError(f"no session {id!r}; use an id from a search")

@@ -8,7 +8,7 @@ import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -382,16 +382,21 @@ async def _streamed(request: "web.Request", answered: Callable[[], Awaitable[str
             events += map(json.dumps, _chunks(await answered()))
         except web.HTTPException as refusal:  # the status has been sent
             events.append(refusal.text or "")
+        except HermesLabError as error:
+            _log.error("http could not answer a message: %s", error)
+            events.append(_refusal(web.HTTPServiceUnavailable, "the answer could not be sent").text or "")
         group.cancel_scope.cancel()
-    for event in [*events, "[DONE]"]:
-        await response.write(f"data: {event}\n\n".encode())
+    with suppress(ConnectionResetError):  # the client has left
+        for event in [*events, "[DONE]"]:
+            await response.write(f"data: {event}\n\n".encode())
     return response
 
 
 async def _keep_alive(response: "web.StreamResponse") -> None:
-    while True:
-        await anyio.sleep(_ALIVE_SECONDS)
-        await response.write(b": working\n\n")
+    with suppress(ConnectionResetError):  # the client has left; its turn goes on
+        while True:
+            await anyio.sleep(_ALIVE_SECONDS)
+            await response.write(b": working\n\n")
 
 
 def _refusal(kind: "type[web.HTTPException]", why: str) -> "web.HTTPException":
