@@ -20,6 +20,8 @@ from hermes_lab.text.printable import printable
 _MOST_PAGES = 100
 _CLOSE_SECONDS = 10.0
 _KEY_REFUSED = (401, 403)
+_NO_SESSION = re.compile(r"\bsession\b|\bnot initialized\b", re.IGNORECASE)
+"""How servers say with HTTP 400, in place of 404, that they do not know the session, as after a restart."""
 _log = logging.getLogger(__name__)
 
 
@@ -194,6 +196,11 @@ class Connection:
         prefix = f"mcp.servers.{self.name}"
         return printable(message if message.startswith(f"{prefix}.") else f"{prefix}: {message}")
 
+    def _is_refused(self, message: str) -> bool:
+        """Whether the latest answer, an error, says that no later call on this connection can work."""
+        unknown = self._status == 404 or (self._status == 400 and _NO_SESSION.search(message) is not None)
+        return unknown or self._status in _KEY_REFUSED
+
     def _answered(self) -> str:
         """The status of an HTTP server's latest answer, for a message, if it is an error."""
         key = "; is the key in `headers` right?" if self._status in _KEY_REFUSED else ""
@@ -215,7 +222,7 @@ async def _explained(connection: Connection) -> AsyncIterator[None]:
     except TimeoutError:
         raise McpTimeout(connection._named(f"no answer within {connection._config.timeout:g} seconds")) from None
     except MCPError as error:
-        if is_closed(error) or connection._status in (*_KEY_REFUSED, 404):
+        if is_closed(error) or connection._is_refused(error.error.message):
             raise connection.lost(f"the connection was lost{connection._answered()}") from None
         if connection._status >= 429:
             raise McpTimeout(connection._named(f"no answer{connection._answered()}")) from None

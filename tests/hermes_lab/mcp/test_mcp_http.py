@@ -14,6 +14,9 @@ from hermes_lab.mcp.connection import Connection, McpRefused, McpTimeout
 
 TOOL = {"name": "t", "inputSchema": {"type": "object"}}
 REFUSED = {"error": {"code": -32000, "message": "too many rows"}}
+NO_ID = {"error": {"code": -32000, "message": "Bad Request: No valid session ID provided"}, "id": None}
+NOT_BEGUN = {"error": {"code": -32000, "message": "Bad Request: Server not initialized"}, "id": None}
+ARGUMENT = {"error": {"code": -32602, "message": "session_id must be a number"}}
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -81,6 +84,9 @@ def connection_to(http: ThreadingHTTPServer) -> Connection:
     [
         (200, REFUSED, McpRefused, "too many rows", False),
         (400, REFUSED, McpRefused, "too many rows", False),
+        (400, ARGUMENT, McpRefused, "session_id must be a number", False),
+        (400, NO_ID, McpError, r"mcp\.servers\.s: the connection was lost \(HTTP 400\)", True),
+        (400, NOT_BEGUN, McpError, r"mcp\.servers\.s: the connection was lost \(HTTP 400\)", True),
         (404, None, McpError, r"mcp\.servers\.s: the connection was lost \(HTTP 404\)", True),
         (404, REFUSED, McpError, r"mcp\.servers\.s: the connection was lost \(HTTP 404\)", True),
         (401, None, McpError, r"lost \(HTTP 401\); is the key in `headers` right\?", True),
