@@ -1,9 +1,10 @@
 """The jobs of a Hermes home, in its `cron.db`."""
 
+import math
 import re
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -109,22 +110,26 @@ class JobStore:
         """Makes the jobs of `config.yaml` those in the store. Returns what has changed, a line each."""
         for problem in problems_of_jobs(found, now):
             raise ConfigError(problem.message)
-        made = [self._made(definition, now, "file", "", None, "active") for definition in found.config.cron]
-        if not made and not (self.home / "cron.db").exists():
+        given = found.config.cron
+        if not given and not (self.home / "cron.db").exists():
             return []
         changed: list[str] = []
         with opened(self.home) as db, transaction(db):
             stored = {job.name: job for job in map(job_of, db.execute("SELECT * FROM jobs").fetchall())}
-            for job in made:
-                before = stored.get(job.name)
+            for number, definition in enumerate(given):
+                before = stored.get(definition.name)
                 if before and before.source != "file":
-                    where = origin_of(("cron", str(made.index(job))), found.origins)
+                    where = origin_of(("cron", str(number)), found.origins)
                     raise ConfigError(f"{where}: cron: {_taken(before)}")
+                if before and not (definition.zone or self._zone):  # the machine's, as it was when the job was made
+                    definition = definition.model_copy(update={"zone": before.definition.zone})
+                job = self._made(definition, now, "file", "", None, "active")
                 if before and before.definition == job.definition:
                     continue
-                _write(db, job)
+                _write(db, _going_on(job, before, now) if before else job)
                 changed.append(f"{job.name}: {'changed' if before else 'added'} by {FILE}")
-            for name in sorted({job.name for job in stored.values() if job.source == "file"} - {j.name for j in made}):
+            of_file = {job.name for job in stored.values() if job.source == "file"}
+            for name in sorted(of_file - {definition.name for definition in given}):
                 db.execute("DELETE FROM jobs WHERE name = ?", (name,))
                 changed.append(f"{name}: removed from {FILE}, and here")
         return changed
@@ -220,6 +225,17 @@ def job_of(row: Sequence[object]) -> Job:
     parsed = CronJobConfig.model_validate_json(definition)
     at = None if next is None else read(str(next))
     return Job(parsed, state, source, str(origin), str(folder), read(str(created)), at, int(str(done)))  # type: ignore[arg-type]  # as written
+
+
+def _going_on(job: Job, before: Job, now: datetime) -> Job:
+    """A job of the file that was edited: it stays paused, and with the same schedule it goes on counting."""
+    paused = before.state == "paused"
+    if (job.definition.schedule, job.definition.zone) != (before.definition.schedule, before.definition.zone):
+        return replace(job, state="paused" if paused and job.next else job.state)
+    next = before.next if before.state in ("active", "paused") else before.schedule.after(now)
+    over = next is None or before.done >= (job.definition.repeat or math.inf)
+    state: State = "done" if over else "paused" if paused else "active"
+    return replace(job, state=state, created=before.created, next=next, done=before.done)
 
 
 def _write(db: sqlite3.Connection, job: Job) -> None:

@@ -2,13 +2,16 @@
 
 import json
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from fakes.command import lab
 
-from hermes_lab.cron.jobs import JobStore
-from hermes_lab.cron.runs import RunStore
+from hermes_lab.config.home_file import resolve_home
+from hermes_lab.cron.jobs import Job, JobStore
+from hermes_lab.cron.runs import Outcome, RunStore
+from hermes_lab.cron.ticker import ON_TIME
 
 DAILY = "0 9 * * *"
 
@@ -96,6 +99,54 @@ def test_jobs_of_the_file_follow_the_file(tmp_path: Path) -> None:
     assert "night: removed from config.yaml, and here" in told
     (job,) = JobStore(tmp_path).all()
     assert (job.definition.schedule, job.state) == ("@hourly", "active")
+
+
+def test_a_job_of_the_file_keeps_the_zone_of_the_machine(tmp_path: Path) -> None:
+    config(tmp_path, "cron:\n- {name: news, schedule: 0 9 * * *, prompt: Summarise.}\n")
+    assert lab("cron", "list", HERMES_HOME=str(tmp_path), TZ="Asia/Tokyo").returncode == 0
+    cron(tmp_path, "pause", "news")
+    again = lab("cron", "list", HERMES_HOME=str(tmp_path), TZ="Europe/Berlin")
+    assert "config.yaml" not in again.stderr  # nothing has changed
+    job = JobStore(tmp_path).find("news")
+    assert (job.definition.zone, job.state) == ("Asia/Tokyo", "paused")
+    config(tmp_path, "user: {timezone: UTC}\ncron:\n- {name: news, schedule: 0 9 * * *, prompt: Summarise.}\n")
+    assert "news: changed by config.yaml" in cron(tmp_path, "list").stderr
+    assert JobStore(tmp_path).find("news").definition.zone == "UTC"
+
+
+def merged(home: Path, schedule: str, prompt: str, repeat: int, now: datetime) -> Job:
+    line = f"{{name: a, schedule: {schedule}, zone: UTC, prompt: {prompt}, repeat: {repeat}}}"
+    config(home, f"cron:\n- {line}\n")
+    store = JobStore(home)
+    store.merge(resolve_home(home / "config.yaml", ()), now)
+    return store.find("a")
+
+
+def test_an_edited_job_of_the_file_goes_on(tmp_path: Path) -> None:
+    begin = datetime(2027, 1, 1, 0, 0, 30, tzinfo=UTC)
+    job = merged(tmp_path, "every 3h", "one", 2, begin)
+    runs, slot = RunStore(tmp_path), begin + timedelta(hours=3)
+    (claim,) = runs.claim(slot, ON_TIME)
+    runs.finish(claim, Outcome("ok"), slot, 1.0)
+    later = slot + timedelta(hours=1)
+    job = merged(tmp_path, "every 3h", "two", 2, later)
+    assert (job.state, job.done, job.created, job.next) == ("active", 1, begin, begin + timedelta(hours=6))
+    JobStore(tmp_path).pause("a")
+    job = merged(tmp_path, "every 3h", "three", 2, later)
+    assert (job.state, job.done, job.definition.prompt) == ("paused", 1, "three")
+    job = merged(tmp_path, "every 5h", "three", 2, later)
+    assert (job.state, job.done, job.created, job.next) == ("paused", 0, later, later + timedelta(hours=5))
+
+
+def test_a_job_of_the_file_that_is_done_goes_on_if_it_may_run_more_often(tmp_path: Path) -> None:
+    begin = datetime(2027, 1, 1, 0, 0, 30, tzinfo=UTC)
+    merged(tmp_path, "every 3h", "one", 1, begin)
+    slot = begin + timedelta(hours=3)
+    assert len(RunStore(tmp_path).claim(slot, ON_TIME)) == 1
+    later = slot + timedelta(hours=10)
+    assert merged(tmp_path, "every 3h", "two", 1, later).state == "done"
+    job = merged(tmp_path, "every 3h", "two", 2, later)
+    assert (job.state, job.done, job.next) == ("active", 1, begin + timedelta(hours=15))
 
 
 def test_jobs_of_the_file_are_changed_there_alone(tmp_path: Path) -> None:
