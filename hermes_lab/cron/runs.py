@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hermes_lab.cron.database import opened, read, written
 from hermes_lab.cron.jobs import Job, JobStore, job_of
@@ -209,18 +210,24 @@ class RunStore:
             return _runs(db, "? IN ('', job)", job, tail=f"ORDER BY claimed DESC, number DESC LIMIT {int(limit)}")
 
     def undelivered(self, now: datetime) -> list[Run]:
-        """The results of the last day that are not delivered."""
+        """The results of the last day that are not delivered, without the note why they were kept."""
         with opened(self.home) as db:
-            return _runs(db, "delivery = 'undelivered' AND ended > ?", written(now - _DELIVERED_WITHIN))
+            kept = _runs(db, "delivery = 'undelivered' AND ended > ?", written(now - _DELIVERED_WITHIN))
+        return [replace(run, note=run.note.partition(_kept_for(run))[0].removesuffix("; ")) for run in kept]
 
-    def note_delivery(self, run: Run, delivery: str, why: str = "") -> None:
-        """Records what became of a run's result, unless another process has delivered it."""
+    def note_delivery(self, run: Run, delivery: str, why: str = "") -> bool:
+        """Records what became of a run's result, unless another process has delivered it. Returns whether that is
+        new."""
+        if why:
+            why = f"{_kept_for(run) if delivery == 'undelivered' else f'{run.target}: '}{why}"
         note = "; ".join(filter(None, (run.note, why)))
         with opened(self.home) as db, transaction(db):
-            db.execute(
-                "UPDATE runs SET delivery = ?, note = ? WHERE number = ? AND attempt = ? AND delivery = 'undelivered'",
-                (delivery, note, run.number, run.attempt),
+            changed = db.execute(
+                "UPDATE runs SET delivery = ?, note = ? WHERE number = ? AND attempt = ? AND delivery = 'undelivered' "
+                "AND (delivery, note) IS NOT (?, ?)",
+                (delivery, note, run.number, run.attempt, delivery, note),
             )
+        return changed.rowcount > 0
 
     def _insert(
         self,
@@ -249,6 +256,11 @@ class RunStore:
 def compact(slot: datetime) -> str:
     """A slot in a file's name: `20270328T070000Z`."""
     return written(slot).replace("-", "").replace(":", "").replace(".000Z", "Z")
+
+
+def _kept_for(run: Run) -> str:
+    """How the note begins that says why a result is not delivered yet."""
+    return f"kept for {run.target}: "
 
 
 def _runs(db: sqlite3.Connection, condition: str, *values: object, tail: str = "") -> list[Run]:

@@ -18,7 +18,7 @@ from hermes_lab.cron.database import opened, read, written
 from hermes_lab.cron.deliver import Deliver, files_of, is_path, text_of, write_copy
 from hermes_lab.cron.jobs import JobStore
 from hermes_lab.cron.runs import Claim, Outcome, Run, RunStore
-from hermes_lab.errors import HermesLabError, StoreError
+from hermes_lab.errors import HermesLabError, InfraError, StoreError
 from hermes_lab.migrations import transaction
 
 ON_TIME = timedelta(minutes=1)
@@ -196,21 +196,23 @@ class Ticker:
         return run
 
     async def _send(self, claim: Claim, run: Run) -> None:
-        text = await self._thread(text_of, claim.job, run)
         delivery, why = "delivered", ""
         try:
+            text = await self._thread(text_of, claim.job, run)
             if is_path(run.target):
                 await self._thread(write_copy, run.target, text)
             elif self._deliver:
                 name = f"cron-{run.job}-{run.slot}-{run.attempt}"  # numbers begin anew if cron.db is moved away
                 await self._deliver(name, run.target, text, await self._thread(files_of, Claim(*claim[:2], run)))
             else:
-                delivery, why = "undelivered", f"kept for {run.target}: no gateway runs here"
-        except Exception as error:  # the result is kept
-            delivery, why = "refused", f"{run.target}: {_one_line(error)}"
-        if why:  # without the target: in logs no ids of chats may stand
+                delivery, why = "undelivered", "no gateway runs here"
+        except (InfraError, OSError) as error:  # such as a full disk: the next step tries again
+            delivery, why = "undelivered", _one_line(error)
+        except Exception as error:  # the output file stays
+            delivery, why = "refused", _one_line(error)
+        new = await self._thread(self._runs.note_delivery, run, delivery, why)
+        if new and why:  # without the target: in logs no ids of chats may stand
             self._say(f"cron: {run.job} at {run.slot}: {delivery}; `hermes-lab cron runs` says why")
-        await self._thread(self._runs.note_delivery, run, delivery, why)
 
     async def _deliver_kept(self, now: datetime) -> None:
         """Delivers what other tickers kept, or could not deliver before they were killed."""

@@ -98,7 +98,7 @@ def test_jobs_of_the_file_follow_the_file(tmp_path: Path) -> None:
     assert "news: changed by config.yaml" in told
     assert "night: removed from config.yaml, and here" in told
     (job,) = JobStore(tmp_path).all()
-    assert (job.definition.schedule, job.state) == ("@hourly", "active")
+    assert (job.definition.schedule, job.state) == ("@hourly", "paused")
 
 
 def test_a_job_of_the_file_keeps_the_zone_of_the_machine(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hermes_lab.cron.database import opened, read, written
 from hermes_lab.cron.jobs import JobStore, definition_of
 from hermes_lab.cron.runs import Claim, Outcome, Run, RunStore
 from hermes_lab.cron.ticker import ON_TIME, Ticker, beats
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, StoreError
 
 pytestmark = pytest.mark.anyio
 BEGIN = datetime(2027, 1, 1, 0, 0, 30, tzinfo=UTC)
@@ -279,18 +279,24 @@ async def test_what_fails_is_recorded_and_the_next_slot_comes(tmp_path: Path) ->
 class Sent:
     """A delivery that keeps what it gets."""
 
-    def __init__(self, failure: Exception | None = None) -> None:
+    def __init__(self, failure: Exception | None = None, times: int = 1_000) -> None:
         self.sent: list[tuple[str, str, list[str]]] = []
         self._failure = failure
+        self._times = times
 
     async def __call__(self, name: str, target: str, text: str, files: Sequence[Path]) -> None:
-        if self._failure:
+        if self._failure and self._times:
+            self._times -= 1
             raise self._failure
         self.sent.append((target, text, [file.name for file in files]))
 
 
 def deliveries(home: Path) -> list[tuple[str, str]]:
-    return [(run.delivery, run.note) for run in reversed(RunStore(home).latest())]
+    return deliveries_of(home, "")
+
+
+def deliveries_of(home: Path, job: str) -> list[tuple[str, str]]:
+    return [(run.delivery, run.note) for run in reversed(RunStore(home).latest(20, job))]
 
 
 async def test_results_go_where_the_job_says(tmp_path: Path) -> None:
@@ -323,7 +329,36 @@ async def test_a_result_that_nobody_can_deliver_is_kept_for_who_can(tmp_path: Pa
     add(tmp_path, "other", "2027-01-02 12:00")
     await drive(tmp_path, clock, well, deliver=deliver)
     assert deliver.sent == [("telegram", "done", [])]
-    assert deliveries(tmp_path)[0][0] == "delivered"
+    assert deliveries(tmp_path)[0] == ("delivered", "")
+
+
+@pytest.mark.parametrize("failure", [StoreError("the disk is full"), OSError(28, "No space left on device")])
+async def test_a_moment_without_a_disk_only_delays_a_result(failure: Exception, tmp_path: Path) -> None:
+    add(tmp_path, "a", "2027-01-02", deliver="telegram")
+    add(tmp_path, "other", "every 1h", repeat=30)
+    deliver, said, clock = Sent(failure, times=3), [], DrivenClock(BEGIN, BEGIN + timedelta(days=1, hours=8))
+    clock.ticker = Ticker(tmp_path, well, say=said.append, clock=clock, deliver=deliver)
+    async with anyio.create_task_group() as group:
+        group.start_soon(clock.ticker.run)
+        while not deliver.sent or deliveries_of(tmp_path, "a") != [("delivered", "")]:  # noqa: ASYNC110
+            await anyio.sleep(0.05)
+        group.cancel_scope.cancel()
+    assert deliver.sent == [("telegram", "done", [])]
+    assert len([line for line in said if "undelivered" in line]) == 1  # not at every attempt
+
+
+async def test_a_file_that_cannot_be_written_now_is_written_later(tmp_path: Path) -> None:
+    (tmp_path / "news").touch()  # where the folder is to be
+    add(tmp_path, "a", "2027-01-02", deliver="./news/a.txt")
+    add(tmp_path, "other", "2027-01-02 12:00")
+    await drive(tmp_path, DrivenClock(BEGIN, BEGIN + timedelta(days=1, hours=1)), well)
+    ((delivery, note),) = deliveries_of(tmp_path, "a")
+    assert delivery == "undelivered"
+    assert note.startswith(f"kept for {tmp_path}/news/a.txt: ")
+    (tmp_path / "news").unlink()
+    await drive(tmp_path, DrivenClock(BEGIN + timedelta(days=1, hours=1), BEGIN + timedelta(days=2)), well)
+    assert deliveries_of(tmp_path, "a") == [("delivered", "")]
+    assert (tmp_path / "news" / "a.txt").read_text() == "done\n"
 
 
 @pytest.mark.parametrize("ended", [True, False])
