@@ -9,7 +9,7 @@ from hermes_lab.errors import ToolError
 from hermes_lab.tools.registry import ToolContext, tool
 from hermes_lab.web.browser.installed import browser_extras, missing_browser
 from hermes_lab.web.browser.session import MOST, Action, BrowserSession, Seen
-from hermes_lab.web.shown import NOTE, PAGE_CHARS, defused
+from hermes_lab.web.shown import NOTE, PAGE_CHARS, defused, fenced
 
 _REF = re.compile(r"@?(?:\[?ref=)?((?:f\d+)?e\d+)\]?")
 
@@ -60,5 +60,5 @@ def _shown(seen: Seen, offset: int, most: int, *, outside: bool) -> dict[str, An
         "url": seen.url,
         "title": clean(seen.title),
         **({"notes": notes} if notes else {}),
-        "snapshot": f"<web-page>\n{part.replace('</web-page>', '')}\n</web-page>" if outside else part,
+        "snapshot": fenced(part) if outside else part,
     }
