@@ -29,7 +29,8 @@ class McpServerConfig(Section):
     """Environment variables of the program, which inherits none but PATH and HOME. `${NAME}` is replaced by a variable
     of the environment, whose value is never stored."""
     url: str = ""
-    """The address of a server that speaks streamable HTTP."""
+    """The address of a server that speaks streamable HTTP; `${NAME}` is replaced as in `env`. Messages show it without
+    its query, where keys often are."""
     headers: dict[str, str] = Field(default_factory=dict)
     """Request headers; `${NAME}` is replaced as in `env`."""
     scope: Literal["episode", "run"] | None = None
@@ -51,6 +52,12 @@ class McpServerConfig(Section):
     def program(self) -> tuple[str, ...]:
         """The command line; empty for a `url`."""
         return (*shlex.split(self.command), *self.args)
+
+    @property
+    def with_references(self) -> dict[str, str]:
+        """The texts in which `${NAME}` is replaced, by field."""
+        env = {f"env.{name}": text for name, text in self.env.items()}
+        return env | {"url": self.url} | {f"headers.{name}": text for name, text in self.headers.items()}
 
     @property
     def in_sandbox(self) -> bool:
@@ -75,6 +82,11 @@ class McpServerConfig(Section):
             self.program  # noqa: B018
         except ValueError as error:
             raise ValueError(f"`command` cannot be split into words: {error}") from None
+        for name, text in (("command", self.command), *(("args", text) for text in self.args)):
+            if found := REFERENCE.search(text):
+                raise ValueError(
+                    f"`{name}`: {found[0]} is replaced in `env` alone, which the program reads; set it there"
+                )
         if self.url:
             if not self.url.startswith(("http://", "https://")):
                 raise ValueError("`url` must begin with http:// or https://")
@@ -104,7 +116,7 @@ class McpConfig(Section):
     @property
     def variables(self) -> tuple[str, ...]:
         """The environment variables that `${NAME}` names."""
-        texts = [text for server in self.servers.values() for text in (*server.env.values(), *server.headers.values())]
+        texts = [text for server in self.servers.values() for text in server.with_references.values()]
         return tuple(dict.fromkeys(name for text in texts for name in REFERENCE.findall(text)))
 
     @field_validator("servers")

@@ -41,10 +41,9 @@ def need_sdk(config: McpConfig) -> None:
 def check_variables(config: McpConfig) -> None:
     """Raises `ConfigError` for the first `${NAME}` that the environment does not have."""
     for name, server in config.servers.items():
-        for field, texts in (("env", server.env), ("headers", server.headers)):
-            for key, text in texts.items():
-                if missing := [each for each in REFERENCE.findall(text) if each not in os.environ]:
-                    raise ConfigError(f"mcp.servers.{name}.{field}.{key}: set {missing[0]} in the environment")
+        for field, text in server.with_references.items():
+            if missing := [each for each in REFERENCE.findall(text) if each not in os.environ]:
+                raise ConfigError(f"mcp.servers.{name}.{field}: set {missing[0]} in the environment")
 
 
 def _check_name(field: str, name: str, config: McpConfig) -> None:

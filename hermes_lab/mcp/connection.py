@@ -22,6 +22,7 @@ _CLOSE_SECONDS = 10.0
 _KEY_REFUSED = (401, 403)
 _NO_SESSION = re.compile(r"\bsession\b|\bnot initialized\b", re.IGNORECASE)
 """How servers say with HTTP 400, in place of 404, that they do not know the session, as after a restart."""
+_ADDRESS = re.compile(r"(https?://)(?:[^\s/?#@]*@)?([^\s?#'\"]*)(?:[?#][^\s'\"]*?(?=[:;,.)]*(?:[\s'\"]|$)))?")
 _log = logging.getLogger(__name__)
 
 
@@ -93,7 +94,7 @@ class Connection:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            self._failure = self._failure or f"{_reason(error, self._config.url)}{self._answered()}{self._said()}"
+            self._failure = self._failure or f"{self._reason(error)}{self._answered()}{self._said()}"
         finally:
             self._client = None
             self._opened.set()
@@ -118,7 +119,7 @@ class Connection:
             headers = {name: resolved(value, f"mcp.servers.{self.name}.headers.{name}") for name, value in _of(config)}
             async with (
                 create_mcp_http_client(headers=headers) as http,
-                streamable_http_client(config.url, http_client=http) as streams,
+                streamable_http_client(self._address(), http_client=http) as streams,
             ):
                 http.event_hooks = {"response": [self._on_response]}
                 yield streams
@@ -200,6 +201,15 @@ class Connection:
         """Whether the latest answer, an error, says that no later call on this connection can work."""
         unknown = self._status == 404 or (self._status == 400 and _NO_SESSION.search(message) is not None)
         return unknown or self._status in _KEY_REFUSED
+
+    def _address(self) -> str:
+        return resolved(self._config.url, f"mcp.servers.{self.name}.url")
+
+    def _reason(self, error: BaseException) -> str:
+        """What ended the connection, without keys in the address."""
+        if not (url := self._config.url) or isinstance(error, ConfigError):
+            return _reason(error, url)
+        return _ADDRESS.sub(r"\1\2", _reason(error, url).replace(self._address(), url))
 
     def _answered(self) -> str:
         """The status of an HTTP server's latest answer, for a message, if it is an error."""

@@ -23,6 +23,7 @@ class Answering(BaseHTTPRequestHandler):
     """Answers a method with what stands in `answers` of its server: a status, and an answer that is no JSON if None."""
 
     def do_POST(self) -> None:
+        self.server.paths.append(self.path)  # type: ignore[attr-defined]
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if "id" not in message:
             return self.say(202, b"")
@@ -66,7 +67,7 @@ class Answering(BaseHTTPRequestHandler):
 @pytest.fixture
 def http() -> Iterator[ThreadingHTTPServer]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
-        server.answers = {}  # type: ignore[attr-defined]
+        server.answers, server.paths = {}, []  # type: ignore[attr-defined]
         thread = Thread(target=server.serve_forever)
         thread.start()
         yield server
@@ -74,8 +75,8 @@ def http() -> Iterator[ThreadingHTTPServer]:
         thread.join()
 
 
-def connection_to(http: ThreadingHTTPServer) -> Connection:
-    url = f"http://127.0.0.1:{http.server_address[1]}/mcp"
+def connection_to(http: ThreadingHTTPServer, path: str = "/mcp", user: str = "") -> Connection:
+    url = f"http://{user}127.0.0.1:{http.server_address[1]}{path}"
     return Connection("s", McpServerConfig(url=url, startup_seconds=20, timeout=10))
 
 
@@ -113,3 +114,25 @@ async def test_a_server_that_refuses_the_start_names_its_status(http: ThreadingH
     http.answers = dict.fromkeys(("initialize", "server/discover"), (status, None))  # type: ignore[attr-defined]
     with pytest.raises(McpError, match=rf"mcp\.servers\.s: .*\(HTTP {status}\)"):
         await connection_to(http).open()
+
+
+async def test_a_key_in_an_address_is_used_and_never_told(
+    http: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_KEY", "sesame")
+    connection = connection_to(http, "/${A_KEY}/mcp?key=${A_KEY}")
+    await connection.open()
+    await connection.aclose()
+    assert set(http.paths) == {"/sesame/mcp?key=sesame"}  # type: ignore[attr-defined]
+    http.answers = dict.fromkeys(("initialize", "server/discover"), (500, None))  # type: ignore[attr-defined]
+    for path, user in (("/${A_KEY}/mcp?key=${A_KEY}", ""), ("/mcp?key=sesame", ""), ("/mcp", "ann:sesame@")):
+        with pytest.raises(McpError) as caught:
+            await connection_to(http, path, user).open()
+        assert f"127.0.0.1:{http.server_address[1]}{path.partition('?')[0]}: " in str(caught.value)
+        assert "sesame" not in str(caught.value)
+
+
+async def test_an_address_that_cannot_be_reached_is_told_without_its_key() -> None:
+    with pytest.raises(McpError) as caught:
+        await Connection("s", McpServerConfig(url="http://127.0.0.1:1/mcp?key=sesame")).open()
+    assert str(caught.value) == ("mcp.servers.s: http://127.0.0.1:1/mcp cannot be reached; is the server running?")
