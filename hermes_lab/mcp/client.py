@@ -9,8 +9,9 @@ _CLOSED = ("Connection closed", "SSE stream ", "server answered a request with 2
 
 
 @asynccontextmanager
-async def client_of(streams: Any, on_message: Any) -> AsyncIterator[Any]:
-    """The SDK's client over those streams; `on_message` receives the server's notifications and requests."""
+async def client_of(streams: Any, on_message: Any, *, defaults: bool) -> AsyncIterator[Any]:
+    """The SDK's client over those streams; `on_message` receives the server's notifications and requests. What a server
+    asks the user is answered by the `defaults` of its form, or declined."""
     import mcp_types
     from mcp import Client
 
@@ -19,25 +20,32 @@ async def client_of(streams: Any, on_message: Any) -> AsyncIterator[Any]:
         yield streams
 
     us = mcp_types.Implementation(name="hermes-lab", version=version("hermes-lab"))
-    options: dict[str, Any] = {"message_handler": on_message, "client_info": us, "elicitation_callback": _by_defaults}
+    answer = _by_defaults if defaults else _declined
+    options: dict[str, Any] = {"message_handler": on_message, "client_info": us, "elicitation_callback": answer}
     async with Client(given(), cache=None, **options) as client:
         yield client
 
 
 async def _by_defaults(context: Any, params: Any) -> Any:
     """Answers what a server asks the user by the defaults of its form, as nobody is there to ask; declines a question
-    that has a required field without one."""
+    that has no fields, which asks for consent alone, and one that has a required field without a default."""
     import mcp_types
 
-    del context
     form = getattr(params, "requested_schema", None)
     if not isinstance(form, dict):  # such as an address to visit
-        return mcp_types.ElicitResult(action="decline")
-    fields = form.get("properties", {})
+        return await _declined(context, params)
+    fields = form.get("properties") or {}
     content = {name: field["default"] for name, field in fields.items() if "default" in field}
-    if not set(form.get("required") or ()) <= set(content):
-        return mcp_types.ElicitResult(action="decline")
+    if not fields or not set(form.get("required") or ()) <= set(content):
+        return await _declined(context, params)
     return mcp_types.ElicitResult(action="accept", content=content)
+
+
+async def _declined(context: Any, params: Any) -> Any:
+    import mcp_types
+
+    del context, params
+    return mcp_types.ElicitResult(action="decline")
 
 
 def is_closed(error: Any) -> bool:

@@ -46,13 +46,16 @@ class Listing(NamedTuple):
 class Connection:
     """A connection that lives in a task of its own: a failure in it reaches callers as an error of their call, and
     never ends their task. `changes` counts how often the server has said that its tools have changed since it was
-    opened."""
+    opened. `defaults`: what the server asks the user is answered by the defaults of its form; else it is declined."""
 
-    def __init__(self, name: str, config: McpServerConfig, place: Place | None = None) -> None:
+    def __init__(
+        self, name: str, config: McpServerConfig, place: Place | None = None, *, defaults: bool = False
+    ) -> None:
         self.name = name
         self.changes = 0
         self._config = config
         self._place = place
+        self._defaults = defaults
         self._pipes: Pipes | None = None
         self._client: Any = None
         self._task: asyncio.Task[None] | None = None
@@ -87,7 +90,10 @@ class Connection:
 
     async def _serve(self) -> None:
         try:
-            async with self._streams() as streams, client_of(streams, self._on_message) as client:
+            async with (
+                self._streams() as streams,
+                client_of(streams, self._on_message, defaults=self._defaults) as client,
+            ):
                 self._client = client
                 self._opened.set()
                 await self._closing.wait()

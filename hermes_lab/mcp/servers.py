@@ -31,8 +31,9 @@ Open = Callable[..., Sandbox]
 class Servers:
     """The servers of a run, of which those of scope `run` are connected. Shared by all its episodes.
 
-    `strict`: what an episode's tools were must be what the run began with, and a server of the run that fails makes the
-    episode errored. Otherwise, in a chat, the agent gets an error.
+    `strict`: what an episode's tools were must be what the run began with, a server of the run that fails makes the
+    episode errored, and what servers ask the user is answered by defaults. Otherwise, in a chat, the agent gets an
+    error, and such questions are declined.
     """
 
     def __init__(self, config: McpConfig, blobs: Path | None, *, strict: bool) -> None:
@@ -41,7 +42,7 @@ class Servers:
         self.strict = strict
         self.snapshots: dict[str, Snapshot] = {}
         self._connections: dict[str, Connection] = {}
-        self._reconnecting = anyio.Lock()
+        self._reconnecting = {name: anyio.Lock() for name in config.servers}
 
     @property
     def served(self) -> Mapping[str, ServedTools]:
@@ -68,7 +69,7 @@ class Servers:
 
     async def connect(self, name: str) -> Listing:
         """Connects to a server of scope `run`. Raises `McpError`, also if its tools are not those of the run."""
-        connection = Connection(name, self.config.servers[name])
+        connection = Connection(name, self.config.servers[name], defaults=self.strict)
         listing = await connection.open()
         try:
             if name in self.snapshots:
@@ -81,7 +82,9 @@ class Servers:
 
     async def connected(self, name: str) -> Connection:
         """The connection to a server of scope `run`; a new one if it has ended. Raises `McpError`."""
-        async with self._reconnecting:
+        if not self._connections[name].ended:
+            return self._connections[name]
+        async with self._reconnecting[name]:
             if (connection := self._connections[name]).ended:
                 await connection.aclose()
                 await self.connect(name)
@@ -177,7 +180,7 @@ def _place(name: str, server: McpServerConfig, sandbox: Sandbox) -> Place:
 @dataclass
 class _Served:
     """One server in an episode. `failures` counts what it did not answer, `seen` the changes of `at`, the connection
-    of the latest call, that the episode has looked at."""
+    of the latest call, that the episode has looked at. `opening` is held while it is started again."""
 
     snapshot: Snapshot
     connection: Connection | None = None
@@ -185,6 +188,7 @@ class _Served:
     at: Connection | None = None
     seen: int = 0
     late: dict[str, Declared] = field(default_factory=dict)
+    opening: anyio.Lock = field(default_factory=anyio.Lock)
 
 
 class EpisodeServers:
@@ -194,7 +198,6 @@ class EpisodeServers:
         self._servers = servers
         self._sandbox = sandbox
         self._here = {name: _Served(snapshot) for name, snapshot in servers.snapshots.items()}
-        self._opening = anyio.Lock()
         self.add_tools: Callable[[Sequence[Tool]], None] | None = None
 
     async def start(self) -> None:
@@ -205,7 +208,7 @@ class EpisodeServers:
 
     async def _started(self, name: str) -> Connection:
         server = self._servers.config.servers[name]
-        connection = Connection(name, server, _place(name, server, self._sandbox))
+        connection = Connection(name, server, _place(name, server, self._sandbox), defaults=self._servers.strict)
         listing = await connection.open()
         try:
             self._servers.check(name, listing)
@@ -263,7 +266,7 @@ class EpisodeServers:
         try:
             if not self._servers.config.servers[server].in_sandbox:
                 return await self._servers.connected(server)
-            async with self._opening:
+            async with here.opening:
                 if here.connection is None or here.connection.ended:
                     if here.connection:
                         await here.connection.aclose()

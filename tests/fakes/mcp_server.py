@@ -3,7 +3,8 @@
 Usage: mcp_server.py SPEC [LOG]. SPEC has `name`, `version` and `tools`: each has `name`, `description`, `inputSchema`
 and optionally `outputSchema`, `annotations` and `does`, a list of steps: `{"text": ...}`, `{"structured": ...}`,
 `{"block": ...}` (any content block), `{"error": ...}`, `{"write": [PATH, TEXT]}`, `{"append": [PATH, TEXT]}`, `{"exit":
-STATUS}`, `{"sleep": SECONDS}`, `{"raw": LINE}` (whose `{id}` becomes that of the request, so that it is the answer),
+STATUS}`, `{"sleep": SECONDS}`, `{"ask": PARAMS}` (asks the user, and answers what comes back), `{"raw": LINE}` (whose
+`{id}` becomes that of the request, so that it is the answer),
 `{"tools": [...]}` (adds tools, and says that the list has changed), `{"drop": NAME}`, `{"list_seconds": SECONDS}` (how
 long later lists of tools take) and `{"count": true}` (how many calls this process has had). `{arguments}` in a text is
 replaced by the arguments as JSON. Every call is appended to LOG. With `later`, a list of tools, the next start
@@ -100,6 +101,11 @@ class Server:
             line = value.replace("{id}", json.dumps(self.id)) + "\n"
             sys.stdout.buffer.write(line.encode(errors="surrogateescape"))
             sys.stdout.flush()
+        elif kind == "ask":
+            self.say({"id": "question", "method": "elicitation/create", "params": value})
+            while "result" not in (answer := json.loads(sys.stdin.readline())):
+                pass
+            result["content"].append({"type": "text", "text": json.dumps(answer["result"])})
         elif kind == "list_seconds":
             self.spec[kind] = value
         elif kind == "count":

@@ -140,6 +140,23 @@ async def test_a_server_of_the_run_that_has_ended_is_a_failure_of_the_infrastruc
         assert (await called(toolbox, "s__count"))[0] == {"content": "1"}
 
 
+@pytest.mark.parametrize("scope", ["episode", "run"])
+async def test_a_server_that_starts_again_delays_no_other(server: Given, tmp_path: Path, scope: str) -> None:
+    slow = server(tool("leave", {"exit": 3}), name="slow", scope=scope)
+    config = servers_of(slow=slow, quick=server(tool("count", {"count": True}), name="quick", scope=scope))
+    async with toolbox_of(config, strict=False) as (toolbox, _, _):
+        assert "the connection was lost" in (await called(toolbox, "slow__leave"))[0]["error"]
+        spec = json.loads((tmp_path / "slow.json").read_text())
+        (tmp_path / "slow.json").write_text(json.dumps(spec | {"start_seconds": 60}))
+        async with anyio.create_task_group() as group:
+            group.start_soon(called, toolbox, "slow__leave")
+            await processes.eventually(lambda: processes.is_running(str(tmp_path / "slow.json")))
+            with anyio.fail_after(30):
+                for number in ("1", "2"):
+                    assert (await called(toolbox, "quick__count"))[0] == {"content": number}
+            group.cancel_scope.cancel()
+
+
 async def test_a_call_without_an_answer_is_told_and_a_second_one_ends_the_episode(server: Given) -> None:
     config = servers_of(s=server(tool("wait", {"sleep": 30}), scope="run") | {"timeout": 0.3})
     async with toolbox_of(config) as (toolbox, _, _):
@@ -325,6 +342,20 @@ async def test_half_a_character_costs_only_itself(server: Given, half: str) -> N
     raw = {"raw": '{"jsonrpc": "2.0", "id": {id}, "result": ' + content + "}"}
     async with toolbox_of(servers_of(s=server(tool("cut", raw)) | {"timeout": 5})) as (toolbox, _, _):
         assert (await called(toolbox, "s__cut"))[0] == {"content": "cut \ufffd"}
+
+
+@pytest.mark.parametrize("scope", ["episode", "run"])
+async def test_questions_to_the_user_are_answered_by_defaults_in_runs_alone(server: Given, scope: str) -> None:
+    message = "Delete repository ann/thesis for ever?"
+    sure = {"sure": {"type": "boolean", "default": True}}
+    bare = tool("bare", {"ask": {"message": message, "requestedSchema": {"type": "object", "properties": {}}}})
+    form = tool("form", {"ask": {"message": message, "requestedSchema": {"type": "object", "properties": sure}}})
+    config = servers_of(s=server(bare, form, scope=scope) | {"timeout": 20})
+    for strict, answers in ((True, ["decline", "accept"]), (False, ["decline", "decline"])):
+        async with toolbox_of(config, strict=strict) as (toolbox, _, _):
+            told = [json.loads((await called(toolbox, f"s__{name}"))[0]["content"]) for name in ("bare", "form")]
+        assert [answer["action"] for answer in told] == answers
+        assert told[1].get("content") == ({"sure": True} if strict else None)
 
 
 async def test_numbers_that_json_does_not_have_are_null(server: Given) -> None:
