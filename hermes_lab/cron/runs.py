@@ -8,12 +8,13 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import replace as changed
 
 from hermes_lab.cron.database import opened, read, written
 from hermes_lab.cron.jobs import Job, JobStore, job_of
@@ -88,12 +89,16 @@ class RunStore:
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        self._latest: datetime | None = None
 
     def claim(self, now: datetime, late: timedelta) -> list[Claim]:
         """Claims what is due. A slot is on time until `late` after it; an older one is missed, and only claimed if its
         job says `missed: once`. Of several slots that have passed, only the last can be run."""
         claims: list[Claim] = []
         with opened(self.home) as db, transaction(db):
+            if self._latest is None or now < self._latest:
+                _set_back(db, now)
+            self._latest = now
             due = "SELECT * FROM jobs WHERE state = 'active' AND next <= ? ORDER BY next, name"
             for job in map(job_of, db.execute(due, (written(now),)).fetchall()):
                 assert job.next is not None
@@ -213,7 +218,7 @@ class RunStore:
         """The results of the last day that are not delivered, without the note why they were kept."""
         with opened(self.home) as db:
             kept = _runs(db, "delivery = 'undelivered' AND ended > ?", written(now - _DELIVERED_WITHIN))
-        return [replace(run, note=run.note.partition(_kept_for(run))[0].removesuffix("; ")) for run in kept]
+        return [changed(run, note=run.note.partition(_kept_for(run))[0].removesuffix("; ")) for run in kept]
 
     def note_delivery(self, run: Run, delivery: str, why: str = "") -> bool:
         """Records what became of a run's result, unless another process has delivered it. Returns whether that is
@@ -222,12 +227,12 @@ class RunStore:
             why = f"{_kept_for(run) if delivery == 'undelivered' else f'{run.target}: '}{why}"
         note = "; ".join(filter(None, (run.note, why)))
         with opened(self.home) as db, transaction(db):
-            changed = db.execute(
+            updated = db.execute(
                 "UPDATE runs SET delivery = ?, note = ? WHERE number = ? AND attempt = ? AND delivery = 'undelivered' "
                 "AND (delivery, note) IS NOT (?, ?)",
                 (delivery, note, run.number, run.attempt, delivery, note),
             )
-        return changed.rowcount > 0
+        return updated.rowcount > 0
 
     def _insert(
         self,
@@ -251,6 +256,18 @@ class RunStore:
     def _output(self, job: str, slot: datetime, attempt: int) -> Path:
         again = f"-{attempt}" if attempt > 1 else ""
         return self.home.absolute() / FOLDER / job / f"{compact(slot)}{again}.txt"
+
+
+def _set_back(db: sqlite3.Connection, now: datetime) -> None:
+    """After a clock that was ahead, jobs go on at the slots that come now. None is claimed twice."""
+    waiting = "SELECT * FROM jobs WHERE state = 'active' AND next > ?"
+    for job in map(job_of, db.execute(waiting, (written(now),)).fetchall()):
+        assert job.next is not None
+        created = min(job.created, now)
+        next = replace(job, created=created).schedule.after(now)
+        if next and next < job.next:
+            update = "UPDATE jobs SET created = ?, next = ? WHERE name = ?"
+            db.execute(update, (written(created), written(next), job.name))
 
 
 def compact(slot: datetime) -> str:

@@ -66,7 +66,7 @@ class Beat(NamedTuple):
 
     def lives(self, now: datetime) -> bool:
         """Whether it has said so lately."""
-        return now - self.beat < timedelta(seconds=3 * BEAT_SECONDS)
+        return abs(now - self.beat) < timedelta(seconds=3 * BEAT_SECONDS)
 
 
 class Ticker:

@@ -10,6 +10,8 @@ from hermes_lab.gateway.platform import Connection, Outbound, Platform, Platform
 from hermes_lab.gateway.store import GatewayStore, Ids, Letter
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 300.0
+_MOST_SECONDS = 3600.0
+"""How long a message waits for its next attempt at most, however long its platform asks for."""
 _MOST_TRIES, _MOST_DOUBTFUL = 40, 3
 _SEND_SECONDS, _FILE_SECONDS = 20.0, 150.0
 _AGAIN = "(sent again: an earlier attempt may have arrived)"
@@ -40,8 +42,9 @@ class Outbox:
                     chat = (letter.chat, letter.thread)
                     if chat in self._under_way:
                         continue
-                    if letter.not_before > now:
-                        wait = min(wait, letter.not_before - now)
+                    left = letter.not_before - now
+                    if 0 < left <= _MOST_SECONDS + _LONGEST_SECONDS:  # else the clock was ahead when it was set
+                        wait = min(wait, left)
                         continue
                     self._under_way.add(chat)
                     group.start_soon(self._one, connection, letter)
@@ -103,4 +106,5 @@ class Outbox:
     async def _later(self, letter: Letter, error: PlatformError, seconds: float) -> None:
         # Once in doubt, it stays so: that the next attempt failed does not say that the first did.
         doubtful = letter.doubtful or isinstance(error, Unsure)
-        await self._store.call(self._store.later, letter.number, time.time() + seconds, str(error), doubtful=doubtful)
+        until = time.time() + min(seconds, _MOST_SECONDS)
+        await self._store.call(self._store.later, letter.number, until, str(error), doubtful=doubtful)

@@ -16,7 +16,7 @@ import pytest
 from hermes_lab.cron.database import opened, read, written
 from hermes_lab.cron.jobs import JobStore, definition_of
 from hermes_lab.cron.runs import Claim, Outcome, Run, RunStore
-from hermes_lab.cron.ticker import ON_TIME, Ticker, beats
+from hermes_lab.cron.ticker import ON_TIME, Beat, Ticker, beats
 from hermes_lab.errors import ConfigError, StoreError
 
 pytestmark = pytest.mark.anyio
@@ -212,6 +212,35 @@ def test_missed_slots_are_recorded_or_run_once(missed: str, state: str, tmp_path
     (run,) = RunStore(tmp_path).latest()
     assert (run.state, run.note, run.slot) == (state, "9 missed before", written(last))
     assert JobStore(tmp_path).find("a").next == last + timedelta(hours=1)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_clock_that_was_ahead_stops_no_job(restarted: bool, tmp_path: Path) -> None:
+    ahead = BEGIN + timedelta(days=1500)
+    add(tmp_path, "daily", "0 9 * * *")
+    add(tmp_path, "often", "every 2h")
+    store = RunStore(tmp_path)
+    assert store.claim(BEGIN, ON_TIME) == []
+    store.claim(ahead, ON_TIME)
+    add(tmp_path, "late", "every 3h", ahead)
+    store = RunStore(tmp_path) if restarted else store
+    assert store.claim(BEGIN + timedelta(hours=1), ON_TIME) == []
+    expected = {"daily": BEGIN.replace(hour=9, second=0), "often": BEGIN + timedelta(hours=2)}
+    assert {job.name: job.next for job in JobStore(tmp_path).all()} == expected | {"late": BEGIN + timedelta(hours=4)}
+    assert [claim.job.name for claim in store.claim(BEGIN.replace(hour=9, second=0), ON_TIME)] == ["daily"]
+    assert not Beat(1, BEGIN, ahead).lives(BEGIN)
+
+
+def test_a_slot_that_ran_on_a_clock_ahead_runs_once(tmp_path: Path) -> None:
+    add(tmp_path, "a", "0 9 * * *", repeat=2)
+    store, first = RunStore(tmp_path), BEGIN.replace(hour=9, second=0)
+    (claim,) = store.claim(first, ON_TIME)
+    store.finish(claim, Outcome("ok"), first, 1.0)
+    assert store.claim(first - timedelta(hours=3), ON_TIME) == []
+    assert JobStore(tmp_path).find("a").next == first
+    assert store.claim(first, ON_TIME) == []
+    assert JobStore(tmp_path).find("a").done == 1
+    assert [claim.slot for claim in store.claim(first + timedelta(days=1), ON_TIME)] == [first + timedelta(days=1)]
 
 
 def test_a_slot_is_skipped_while_the_job_still_runs(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """Messages that may have arrived already."""
 
+import time
 from pathlib import Path
 
 import anyio
 import pytest
 from fakes.wire import Start, Wire
 
-from hermes_lab.gateway.platform import PlatformError, Unsure
+from hermes_lab.gateway.platform import PlatformError, TryLater, Unsure
 from hermes_lab.gateway.platforms.email import EmailPlatform
 from hermes_lab.gateway.platforms.email_smtp import _SIGN_IN_SECONDS, _TAKE_SECONDS
 from hermes_lab.gateway.store import GatewayStore
@@ -112,3 +113,18 @@ async def test_a_slow_platform_gets_the_time_that_it_asks_for(
     assert not patient.sent[0].again
     assert not wire.sent
     assert EmailPlatform.send_seconds > _SIGN_IN_SECONDS + _TAKE_SECONDS
+
+
+async def test_no_wait_is_longer_than_an_hour(start: Start, wire: Wire, home: Path) -> None:
+    wire.failures = [TryLater(1e8)]
+    store = GatewayStore(home)
+    async with start(wire) as gateway:
+        await gateway.post("one", PLACE, "hello")
+        with anyio.fail_after(20):
+            while wire.failures or not store.counts()["outbox"].get("pending"):  # noqa: ASYNC110 - another task
+                await anyio.sleep(0.01)
+    (letter,) = store.letters("wire")
+    assert time.time() < letter.not_before <= time.time() + 3600
+    store.later(letter.number, time.time() + 1e8, "as by a clock that was ahead")
+    async with start(wire):
+        assert await wire.replies(1) == ["hello"]
