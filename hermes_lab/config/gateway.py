@@ -141,7 +141,7 @@ class GatewayConfig(Section):
     verbose: Verbosity = "off"
     """Which tool calls chats show at the start (`/verbose` changes it)."""
     concurrency: Annotated[int, Field(gt=0)] = 8
-    """Maximum number of turns at the same time."""
+    """Maximum number of turns of chats at the same time, and of prompts of scheduled jobs besides (docs/cron.md)."""
     live_chats: Annotated[int, Field(gt=0)] = 32
     """Chats that are kept open while they are idle, each with its sandbox. The files that the agent makes in a chat are
     deleted when it is closed."""

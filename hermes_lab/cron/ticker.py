@@ -1,10 +1,11 @@
 """The loop that runs jobs at their slots. Any number of tickers may work on one home: each slot is claimed once."""
 
+import math
 import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -71,7 +72,8 @@ class Beat(NamedTuple):
 
 class Ticker:
     """Runs the jobs of one home, side by side. `deliver` sends results to chat platforms; without it they are kept for
-    a day, for a ticker that has one. `say` gets status lines."""
+    a day, for a ticker that has one. At most `prompts` of them ask the agent at the same time. `say` gets status
+    lines."""
 
     def __init__(
         self,
@@ -81,6 +83,7 @@ class Ticker:
         say: Callable[[str], None],
         deliver: Deliver | None = None,
         clock: Clock | None = None,
+        prompts: float = math.inf,
     ) -> None:
         self._runs = RunStore(home)
         self._jobs = JobStore(home)
@@ -95,6 +98,7 @@ class Ticker:
         self._next: datetime | None = None
         # Separate threads, since jobs may occupy all those of anyio.
         self._limiter = anyio.CapacityLimiter(_THREADS)
+        self._prompts = anyio.CapacityLimiter(prompts)
         self._delivering: set[int] = set()
         self.working = 0
         """How many jobs it runs now."""
@@ -170,8 +174,10 @@ class Ticker:
         began = time.monotonic()
         outcome = Outcome("interrupted", note="the ticker was stopped")
         try:
-            with anyio.move_on_after(claim.job.definition.max_seconds) as scope:
-                outcome = await self._run(claim, output)
+            async with self._prompts if claim.job.definition.prompt else nullcontext():
+                began = time.monotonic()
+                with anyio.move_on_after(claim.job.definition.max_seconds) as scope:
+                    outcome = await self._run(claim, output)
             if scope.cancelled_caught:
                 outcome = Outcome("timeout", note=f"ended after max_seconds, {claim.job.definition.max_seconds:g} s")
         except Exception as error:

@@ -59,7 +59,13 @@ class Gateway:
         self._started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._installation = installation()  # once: an update may point the link to another version
         self._group: anyio.abc.TaskGroup | None = None
-        self._ticker = Ticker(home, JobRunner(home, sources, _log.info), say=_log.info, deliver=self._deliver)
+        self._ticker = Ticker(
+            home,
+            JobRunner(home, sources, _log.info),
+            say=_log.info,
+            deliver=self._deliver,
+            prompts=config.gateway.concurrency,
+        )
         self._cron: dict[str, Any] = {"state": "up", "why": ""}
         self.restarting = False
         """Whether `run` returned to be started again, as `hermes-lab gateway restart` asks for."""

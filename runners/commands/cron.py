@@ -238,9 +238,9 @@ def _ticker(config: list[str] | None) -> Any:
     from hermes_lab.cron.ticker import Ticker
 
     home = hermes_home()
-    load_home_config(home, config or ())  # a mistake is told now, not at the first slot
+    loaded = load_home_config(home, config or ())  # a mistake is told now, not at the first slot
     say = partial(_say)
-    return Ticker(home, JobRunner(home, config or (), say), say=say)
+    return Ticker(home, JobRunner(home, config or (), say), say=say, prompts=loaded.gateway.concurrency)
 
 
 def _say(line: str) -> None:

@@ -164,6 +164,36 @@ async def test_a_job_that_hangs_delays_none_of_the_others(fast_home: Path) -> No
     assert Counter(state for _, state in states(fast_home)) == {"ok": 49, "interrupted": 1}
 
 
+async def test_prompts_wait_for_their_turn_and_commands_do_not(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    add(tmp_path, "first", "every 1s", now, repeat=1)
+    add(tmp_path, "second", "every 3s", now, repeat=1, max_seconds=0.05)
+    add(tmp_path, "command", "every 3s", now, repeat=1, prompt=None, command="doctor")
+    begun: list[str] = []
+    released = anyio.Event()
+
+    async def run(claim: Claim, output: IO[bytes]) -> Outcome:
+        begun.append(claim.job.name)
+        if claim.job.name == "first":
+            await released.wait()
+        return Outcome("ok")
+
+    def ended() -> dict[str, str]:
+        return {each.job: each.state for each in RunStore(tmp_path).latest()}
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(Ticker(tmp_path, run, say=lambda _: None, prompts=1).run)
+        while ended() != {"first": "running", "second": "running", "command": "ok"}:  # noqa: ASYNC110
+            await anyio.sleep(0.05)
+        await anyio.sleep(0.2)  # longer than the second may take
+        assert begun == ["first", "command"]
+        released.set()
+        while set(ended().values()) != {"ok"}:  # noqa: ASYNC110
+            await anyio.sleep(0.05)
+        group.cancel_scope.cancel()
+    assert begun == ["first", "command", "second"]
+
+
 async def test_two_tickers_share_the_slots(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     for number in range(10):
