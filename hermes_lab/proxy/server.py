@@ -29,9 +29,9 @@ from hermes_lab.types.trajectory import Budget
 _LARGEST_BODY = 256 << 20
 _PING_SECONDS = 15.0
 _CHARACTERS_PER_TOKEN = 4
+"""For estimates of a prompt's tokens, which some programs ask for."""
 _MOST_REFUSALS = 20
 """Refused requests of the work in a row, after which a program that goes on asking is stopped."""
-"""For estimates of a prompt's tokens, which some programs ask for."""
 
 
 class Proxy:
@@ -188,12 +188,14 @@ class Proxy:
             return _error(dialect, 429, str(_Spent(spent)), retry=False)
         exchange = Exchange(request.asked, time.monotonic())
         self.exchanges.append(exchange)
-        self._activity.turn = len(self.exchanges)
+        number = self._activity.turn = len(self.exchanges)  # here, as others may arrive before it is asked
         self._activity.messages = list(request.asked.messages)
         self._activity.wait_for("model")
         self.in_flight += 1
         try:
-            return await self._respond(http, dialect, request, self._answer(request, exchange, arrived, spending))
+            return await self._respond(
+                http, dialect, request, self._answer(number, request, exchange, arrived, spending)
+            )
         except BaseException as error:
             exchange.error = exchange.error or f"{type(error).__name__}: {error}"  # such as a client that hung up
             raise
@@ -238,10 +240,9 @@ class Proxy:
             await stream.write(dialect.ping())
 
     async def _answer(
-        self, request: Request, exchange: Exchange, arrived: Arrived, spending: "_Spending"
+        self, number: int, request: Request, exchange: Exchange, arrived: Arrived, spending: "_Spending"
     ) -> Answer | Exception:
-        """The answer, or why the program gets none."""
-        number = len(self.exchanges)
+        """The answer to the `number`th request, or why the program gets none."""
         try:
             answer = await self._upstream.answer(request)
         except (ContextFull, Rejected) as error:

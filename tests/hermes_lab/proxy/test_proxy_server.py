@@ -1,5 +1,8 @@
 """Budgets, failures and what is kept."""
 
+import asyncio
+import json
+
 import aiohttp
 import anyio
 import pytest
@@ -7,6 +10,7 @@ from served import KEY, REVIEW, TASK, Given, said, served
 
 from hermes_lab.config.schema import PriceConfig
 from hermes_lab.errors import ContextFull, ModelError
+from hermes_lab.proxy.exchange import Answer, Request
 from hermes_lab.types import ToolCall, Usage
 
 CALL = ToolCall("c", "sh", {})
@@ -200,3 +204,36 @@ async def test_what_is_not_offered_or_no_request_is_refused() -> None:
             assert (await session.post(url + PATHS["chat"], data=b"{")).status == 400
             assert (await session.post(url + PATHS["chat"], json=[1])).status == 400
         assert proxy.exchanges == []
+
+
+class Backwards:
+    """An upstream that answers, once there are three requests, the last one first."""
+
+    def __init__(self) -> None:
+        self.asked = self.answered = 0
+
+    async def answer(self, request: Request) -> Answer:
+        place = self.asked
+        self.asked += 1
+        while self.asked < 3 or self.answered < 2 - place:  # noqa: ASYNC110 - other requests
+            await anyio.sleep(0.001)
+        self.answered += 1
+        return Answer(said("fine"))
+
+
+async def test_requests_that_arrive_together_keep_their_order() -> None:
+    async with served(Backwards()) as (proxy, url):
+        host, port = url.removeprefix("http://").split(":")
+        streams = [await asyncio.open_connection(host, int(port)) for _ in range(3)]
+        await anyio.sleep(0.05)  # so that all are accepted
+        for number, (_, writer) in enumerate(streams):  # without a pause, so that the server sees them at once
+            body = json.dumps(BODY | {"messages": [{"role": "user", "content": f"look at {number}"}]})
+            head = f"POST {PATHS['chat']} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nConnection: close\r\n"
+            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        for reader, writer in streams:
+            assert (await reader.read()).startswith(b"HTTP/1.1 200")
+            writer.close()
+        arrived = [exchange.asked.messages[-1].content for exchange in proxy.exchanges]
+        found = [thread.messages[0].content for thread in proxy.conversations().others]
+        assert sorted(arrived) == ["look at 0", "look at 1", "look at 2"]
+        assert found == arrived
