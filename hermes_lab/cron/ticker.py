@@ -5,7 +5,7 @@ import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -174,7 +174,9 @@ class Ticker:
         began = time.monotonic()
         outcome = Outcome("interrupted", note="the ticker was stopped")
         try:
-            async with self._prompts if claim.job.definition.prompt else nullcontext():
+            turn: AbstractAsyncContextManager[None]
+            turn = self._prompts if claim.job.definition.prompt else nullcontext()
+            async with turn:
                 began = time.monotonic()
                 with anyio.move_on_after(claim.job.definition.max_seconds) as scope:
                     outcome = await self._run(claim, output)
