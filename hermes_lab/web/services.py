@@ -78,7 +78,7 @@ class _Service(ABC):
             ) as endpoint:
                 answer = await (endpoint.get(path) if body is None else endpoint.post(path, body))
         except Refused as error:
-            hint = f"; check {_key_env(config)}" if error.status in (401, 403) else ""
+            hint = f"; check {key_variable(config)}" if error.status in (401, 403) else ""
             raise ToolError(f"{self.name}: {error}{hint}") from None
         except ModelError as error:
             raise ToolError(f"{self.name}: {error}") from None
@@ -155,7 +155,7 @@ _SERVICES: Mapping[str, type[_Service]] = {"tavily": Tavily, "brave": Brave, "ex
 def open_service(config: WebConfig) -> _Service:
     """The service named by `web.provider`. Raises `ConfigError` if its key is not set."""
     access = ACCESS[config.provider]
-    name = _key_env(config)
+    name = key_variable(config)
     key = os.environ.get(name, "").strip()
     if not key:
         raise ConfigError(f"web.provider: {config.provider} needs a key; set {name} in the environment")
@@ -170,8 +170,10 @@ def open_service(config: WebConfig) -> _Service:
     return _SERVICES[config.provider](config, base_url, key)
 
 
-def _key_env(config: WebConfig) -> str:
-    return config.api_key_env or ACCESS[config.provider].key_env
+def key_variable(config: WebConfig) -> str:
+    """The environment variable with the key of the service; "" if `web.provider` needs none."""
+    access = ACCESS.get(config.provider)
+    return config.api_key_env or (access.key_env if access else "")
 
 
 def _hit(found: Mapping[str, Any], snippet: object) -> Hit:

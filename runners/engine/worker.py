@@ -26,6 +26,7 @@ from hermes_lab.models.adapters import PACKAGED, adapter_folder
 from hermes_lab.protocols import Suite
 from hermes_lab.rollout import RolloutContext, RolloutSpec, run_episode
 from hermes_lab.runners.engine.garbage import collect_rarely
+from hermes_lab.runners.engine.keys import secret_variables
 from hermes_lab.runners.engine.log_relay import episode_context
 from hermes_lab.runners.engine.open_files import raise_open_file_limit
 from hermes_lab.sandbox import probe
@@ -37,7 +38,8 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Setup:
     """Everything a worker needs to start. `models` holds the adapter and model identity of each of the driver's
-    contexts; `environment` holds the API keys that the configuration names."""
+    contexts; `environment` holds the API keys and secrets that the run
+    reads."""
 
     config: RunConfig
     digest: str
@@ -52,9 +54,7 @@ class Setup:
 
 def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str]) -> Setup:
     """The setup for workers that run `contexts`; `adapters` are the names their models were opened with."""
-    judge = map(str.strip, config.judge.model.key_variable.split(",")) if config.judge else ()
-    names = (config.model.api_key_env, config.web.api_key_env, *judge, *config.mcp.variables)
-    environment = {name: value for name in names if name and (value := os.environ.get(name))}
+    environment = {name: value for name in secret_variables(config) if (value := os.environ.get(name))}
     models = tuple((_absolute(name), context.model.identity) for name, context in zip(adapters, contexts, strict=True))
     first = contexts[0]
     return Setup(

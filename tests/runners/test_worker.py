@@ -5,6 +5,7 @@ import pytest
 
 from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.errors import SandboxError
+from hermes_lab.runners.engine.keys import secret_variables
 from hermes_lab.runners.engine.worker import Setup, Worker
 from hermes_lab.tasks.registry import load_suite
 
@@ -30,3 +31,21 @@ async def test_whatever_is_in_the_way_of_a_worker_is_told_and_nobody_waits_for_i
         await worker.serve()
         assert said in await worker.ready()
         await worker.close()
+
+
+def test_workers_get_every_key_that_the_run_reads() -> None:
+    assert secret_variables(RunConfig()) == ("OPENAI_API_KEY", "DAYTONA_API_KEY")
+    config = RunConfig.model_validate(
+        {
+            "model": {"api_key_env": "KEY_A, KEY_B", "headers": {"X-Org": "org ${ORG}"}},
+            "auxiliary": {"provider": "anthropic", "name": "small"},
+            "judge": {"model": {"name": "judge", "api_key_env": "JUDGE", "headers": {"X-Team": "${TEAM}"}}},
+            "web": {"provider": "brave"},
+            "sandbox": {"daytona": {"api_key_env": "BOXES"}},
+            "mcp": {"servers": {"desk": {"url": "https://desk.example", "headers": {"Authorization": "${DESK}"}}}},
+        }
+    )
+    expected = {"KEY_A", "KEY_B", "ORG", "ANTHROPIC_API_KEY", "JUDGE", "TEAM", "BRAVE_API_KEY", "BOXES", "DESK"}
+    assert set(secret_variables(config)) == expected
+    assert "SEARCH" in secret_variables(RunConfig.model_validate({"web": {"api_key_env": "SEARCH", "provider": "exa"}}))
+    assert "" not in secret_variables(RunConfig.model_validate({"model": {"api_key_env": ""}}))
