@@ -282,8 +282,7 @@ async def _submissions(
         if verdict is None:
             return trajectory, judged
         judged = replace(judged, verdicts=(*judged.verdicts, verdict))
-        accepted = verdict.success and not verdict.feedback
-        if accepted or stop != "answered" or len(judged.verdicts) >= task.attempts:
+        if not verdict.feedback or stop != "answered" or len(judged.verdicts) >= task.attempts:
             return trajectory, judged
         prompt = verdict.feedback
 

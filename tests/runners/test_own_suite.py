@@ -196,3 +196,13 @@ def test_without_feedback_there_is_one_submission(folder: Path) -> None:
     rows(folder, verify=f"grep -qx 'chairs: 7' label.txt || {{ echo '{RULE}'; false; }}")
     run("-c", "suite.path=rows.jsonl", "--out", "run")
     assert outcomes(folder / "run") == [[False]]
+
+
+def test_a_rejection_without_feedback_ends_the_episode(folder: Path) -> None:
+    silent = SUITE.replace(f'feedback="" if right else "{RULE}"', 'feedback=""').replace("attempts=2", "attempts=3")
+    (folder / "mine/labels.py").write_text(silent)
+    run(*OWN, "-c", "suite.count=1", "--out", "run")
+    assert outcomes(folder / "run") == [[False]]
+    (episode,) = read_episodes(folder / "run")
+    assert episode.trajectory is not None
+    assert "" not in [message.content for message in episode.trajectory.messages if message.role == "user"]
