@@ -47,10 +47,11 @@ class Source:
         self._seen = seen
 
     def finished(self) -> Iterator[Finished]:
-        """Every finished episode. Errored ones have no trajectory and no score, and are left out."""
+        """Every finished episode. Errored ones have no score and are left out, even if they have a trajectory, as in a
+        rescored run whose verifier failed."""
         for episode in read_episodes(self.run):
             self._seen()
-            if episode.trajectory is None:
+            if episode.status != "ok" or episode.trajectory is None:
                 self.left_out["errored"] += 1
             elif reason := withheld(episode, consent=self.consent):
                 self.left_out[reason] += 1

@@ -18,7 +18,7 @@ from hermes_lab.runners.export import FORMATS, Name, hf
 from hermes_lab.runners.export.format import Lines
 from hermes_lab.runners.export.output import write_lines
 from hermes_lab.runners.export.source import Source
-from hermes_lab.types import Episode, Message, ModelIdentity, Reward, TokenBranch, Trajectory, Verdict
+from hermes_lab.types import Episode, EpisodeError, Message, ModelIdentity, Reward, TokenBranch, Trajectory, Verdict
 
 
 def lines(name: str) -> Lines:
@@ -278,3 +278,12 @@ def test_rows_are_made_while_the_log_is_read(tmp_path: Path, name: str) -> None:
     written = lines(name).rows(Source(run, lambda: seen.append(None)))
     next(written)
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("name", ["openai", "hermes"])
+def test_an_episode_whose_verifier_failed_in_a_rescoring_is_errored(tmp_path: Path, name: Name) -> None:
+    failed = native("failed", status="errored", score=None, success=None, error=EpisodeError("verifier", "broken"))
+    assert failed.trajectory is not None
+    found, left_out = rows(tmp_path, name, [failed, native()])
+    assert [row["metadata"]["task_id"] for row in found] == ["native"]
+    assert left_out == {"errored": 1}
