@@ -77,9 +77,13 @@ def check_folder(out: Path, *, resume: bool) -> None:
 def keep_suite(out: Path, config: RunConfig) -> None:
     """Copies the suite's file into the run, so that episodes can be rerun after the original is gone.
 
-    A folder of tasks, which may be large, stays where it is.
+    A copy that a run without episodes left there is replaced, since its `run.json` is, too. A folder of tasks, which
+    may be large, stays where it is.
     """
-    if Path(config.suite.path).is_file() and not (kept := _suite_file(out, config)).exists():
+    if not Path(config.suite.path).is_file():
+        return
+    kept = _suite_file(out, config)
+    if not kept.exists() or not episode_files(out):
         write_atomic(kept, Path(config.suite.path).read_bytes())
 
 

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 from fakes.command import lab
+from fakes.episodes import episode, write_run
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 
+from hermes_lab.config.schema import RunConfig
 from hermes_lab.records import read_episodes
+from hermes_lab.runners.engine.folder import keep_suite
 from hermes_lab.types import Episode
 
 NOOP = ("-c", "model.provider=scripted", "-c", "model.name=hermes_lab.tasks.learner:noop")
@@ -226,3 +229,16 @@ def test_an_experiment_is_judged_again_in_every_submission_and_told_what_followe
         assert episode.review == before[episode.key].review
         assert (out / "skills" / episode.skills.snapshot).is_dir()
     assert lab("skills", "health", out).returncode == 0
+
+
+def test_a_run_without_episodes_that_begins_again_keeps_the_tasks_that_it_runs(tmp_path: Path) -> None:
+    tasks, run = tmp_path / "tasks.jsonl", tmp_path / "run"
+    config = RunConfig.model_validate({"suite": {"path": str(tasks)}})
+    for row in (WRONG, RIGHT):
+        write(tasks, row)
+        keep_suite(run, config)
+        assert json.loads((run / "suite" / "tasks.jsonl").read_text()) == row
+    write_run(run, episode("right"))
+    write(tasks, WRONG)
+    keep_suite(run, config)
+    assert json.loads((run / "suite" / "tasks.jsonl").read_text()) == RIGHT
