@@ -15,8 +15,6 @@ from hermes_lab.errors import ConfigError
 STDOUT = Path("-")
 _MARK = ".hermes-lab-export"
 """A marker in every exported folder, so that `--force` never removes anything else."""
-_ROWS = ({"conversations", "prompt_index"}, {"messages", "metadata"}, {"chosen"}, {"token_ids", "advantages"})
-"""Fields that identify the rows of an export."""
 _encoder = msgspec.json.Encoder()
 
 
@@ -43,11 +41,28 @@ def _is_export(path: Path) -> bool:
     """Whether a file is empty, or its first line is a row of an export."""
     with path.open("rb") as file:
         line = file.readline(1 << 26)
+    if not line:
+        return True
     try:
-        row = msgspec.json.decode(line) if line else {"chosen": None}
+        row = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    return isinstance(row, dict) and any(keys <= row.keys() for keys in _ROWS)
+    return isinstance(row, dict) and _is_row(row)
+
+
+def _is_row(row: dict[str, Any]) -> bool:
+    """Whether only an export of this lab has such a row: public data sets have the same fields, but not its marks."""
+    if {"v", "token_ids", "config_digest"} <= row.keys():  # groups
+        return True
+    metadata = row.get("metadata")
+    if not isinstance(metadata, dict):
+        return False
+    chosen = metadata.get("chosen")
+    return (
+        "episode" in metadata  # openai, hermes, sft
+        or (isinstance(chosen, dict) and "episode" in chosen)  # preference
+        or ("judge" in row and "session" in metadata)  # tasks
+    )
 
 
 def write_lines(rows: Iterable[Any], out: Path) -> int:

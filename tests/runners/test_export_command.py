@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from export_episodes import decoded, errored, make_run, mixed, native
+from export_episodes import WELL_FORMED, decoded, errored, make_run, mixed, native
 from fakes.command import lab
 from fakes.episodes import episode
 
@@ -15,6 +15,8 @@ from hermes_lab.records import read_episodes
 from hermes_lab.runners.commands.export import export
 from hermes_lab.runners.export.hermes import parse_row
 from hermes_lab.runners.export.source import Source
+from hermes_lab.types import Reward
+from hermes_lab.types.episode import CHAT
 
 
 @pytest.fixture
@@ -71,6 +73,39 @@ def test_force_removes_nothing_but_an_export(run: Path, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"is not an export|not a file|not a folder"):
             export(run, format, out, force=True)  # type: ignore[arg-type]
     assert names(mine) == ["tasks.jsonl", "thesis.tex"]
+
+
+@pytest.mark.parametrize("format", ["openai", "hermes", "sft", "preference", "groups", "tasks"])
+def test_force_replaces_an_export_of_every_format(tmp_path: Path, format: Any) -> None:
+    turn = {"suite": CHAT, "score": 1.0, "success": True, "begins": 1}
+    worse = native(sample=1, score=0.0, success=False, reward=Reward(0.0, {"score": 0.0}), messages=WELL_FORMED)
+    good = native("native", messages=WELL_FORMED, **turn) if format == "tasks" else native(messages=WELL_FORMED)
+    run, out = make_run(tmp_path / "run", good, worse), tmp_path / "rows.jsonl"
+    export(run, format, out, consent=True)
+    before = out.read_bytes()
+    assert before
+    export(run, "openai", out, force=True)
+    assert out.read_bytes() != before or format == "openai"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"chosen": "Yes.", "rejected": "No."},
+        {"prompt": "Go.", "chosen": [], "rejected": [], "metadata": {"chosen": "a"}},
+        {"messages": [], "metadata": {"source": "web"}},
+        {"messages": [], "metadata": None},
+        {"conversations": [], "prompt_index": 3},
+        {"id": "1", "prompt": "Go.", "judge": "It goes.", "metadata": {}},
+        {"token_ids": [1], "advantages": [0.5]},
+    ],
+)
+def test_force_keeps_other_data_sets_with_the_same_fields(run: Path, tmp_path: Path, row: dict[str, Any]) -> None:
+    mine = tmp_path / "mine.jsonl"
+    mine.write_text(json.dumps(row) + "\n")
+    with pytest.raises(ConfigError, match="is not an export"):
+        export(run, "openai", mine, force=True)
+    assert json.loads(mine.read_text()) == row
 
 
 def test_the_runs_own_log_is_out_of_reach(run: Path) -> None:
