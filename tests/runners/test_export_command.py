@@ -77,7 +77,7 @@ def test_force_removes_nothing_but_an_export(run: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", ["openai", "hermes", "sft", "preference", "groups", "tasks"])
 def test_force_replaces_an_export_of_every_format(tmp_path: Path, format: Any) -> None:
-    turn = {"suite": CHAT, "score": 1.0, "success": True, "begins": 1}
+    turn = {"suite": CHAT, "score": 1.0, "success": True}
     worse = native(sample=1, score=0.0, success=False, reward=Reward(0.0, {"score": 0.0}), messages=WELL_FORMED)
     good = native("native", messages=WELL_FORMED, **turn) if format == "tasks" else native(messages=WELL_FORMED)
     run, out = make_run(tmp_path / "run", good, worse), tmp_path / "rows.jsonl"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from fakes.command import lab
-from fakes.episodes import episode, write_run
+from fakes.episodes import episode as episode_of
+from fakes.episodes import write_run
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 
 from hermes_lab.config.schema import RunConfig
@@ -238,7 +239,7 @@ def test_a_run_without_episodes_that_begins_again_keeps_the_tasks_that_it_runs(t
         write(tasks, row)
         keep_suite(run, config)
         assert json.loads((run / "suite" / "tasks.jsonl").read_text()) == row
-    write_run(run, episode("right"))
+    write_run(run, episode_of("right"))
     write(tasks, WRONG)
     keep_suite(run, config)
     assert json.loads((run / "suite" / "tasks.jsonl").read_text()) == RIGHT
