@@ -21,13 +21,20 @@ def place_of(episode: Episode) -> Place:
 def find_episode(run: Path, wanted: str, lane: str = "") -> Episode:
     """The episode with that key, number or task id, in a lane whose name starts with `lane`.
 
-    Raises `ConfigError` if there is none, if it is in another lane, and if several lanes or samples have that task.
+    Raises `ConfigError` if there is none, if it is in another lane, if several lanes or samples have that task, and if
+    one episode has that number and another one that task.
     """
     listed = sorted((place_of(episode), episode.key, episode.task_id) for episode in read_episodes(run))
     found = [number for number, (_, key, _) in enumerate(listed) if key == wanted]
-    if not found and wanted.isdecimal() and int(wanted) < len(listed):
-        found = [int(wanted)]
-    found = found or [number for number, (_, _, task) in enumerate(listed) if task == wanted]
+    if not found:
+        found = [number for number, (_, _, task) in enumerate(listed) if task == wanted]
+        if wanted.isdecimal() and (number := int(wanted)) < len(listed):
+            if found and found != [number]:
+                raise ConfigError(
+                    f"--episode: {wanted} is the number of {listed[number][1]} and the task of {listed[found[0]][1]}; "
+                    "give the key"
+                )
+            found = [number]
     if not found:
         raise ConfigError(
             f"--episode: {run} has no episode {wanted!r}; give its key, its task, or its number: 0 to {len(listed) - 1}"

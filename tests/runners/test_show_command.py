@@ -181,3 +181,14 @@ def test_a_library_without_skills_is_called_empty(tmp_path: Path, capsys: pytest
     assert " empty " in show(capsys, run)
     assert "[library] empty, listed 0" in show(capsys, run, "-e", "0")
     assert Library().snapshot[:8] not in show(capsys, run) + show(capsys, run, "-e", "0")
+
+
+def test_a_number_that_is_also_another_task_is_a_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_manifest(tmp_path, command="run", wanted=3)
+    run = write_run(tmp_path, *(episode(name, place=place) for place, name in enumerate("213")))
+    keys = [row["key"] for row in json.loads(show(capsys, run, "--json"))["episodes"]]
+    with pytest.raises(ConfigError) as caught:
+        app(["show", str(run), "-e", "2"], standalone_mode=False)
+    assert str(caught.value) == f"--episode: 2 is the number of {keys[2]} and the task of {keys[0]}; give the key"
+    for wanted, task in ((keys[0], "2"), ("0", "2"), ("1", "1"), ("3", "3")):
+        assert json.loads(show(capsys, run, "--json", "-e", wanted))["task_id"] == task
