@@ -237,6 +237,8 @@ def _check(row: Row, where: str) -> None:
         raise ConfigError(f"{where}: field prompt: is empty; say what the agent should do")
     if any(c in "|/" or not c.isprintable() for c in row.id):
         raise ConfigError(f"{where}: field id: {row.id!r} contains '|', '/' or a control character; remove it")
+    if row.expected_output is not None and not row.expected_output.strip():
+        raise ConfigError(f"{where}: field expected_output: is empty, so no answer can be right; leave the field out")
     if row.judge is not None and not row.judge.strip():
         raise ConfigError(f"{where}: field judge: is empty; say what makes an answer right, or leave the field out")
     if row.feedback and not row.verify:

@@ -107,6 +107,8 @@ def test_more_tasks_than_rows_or_another_split_is_refused(tmp_path: Path) -> Non
         ({}, ":2: object missing required field `prompt`; "),
         ({"prompt": 1}, ":2: field prompt: expected `str`, got `int`"),
         ({"prompt": " "}, ":2: field prompt: is empty"),
+        ({"prompt": "p", "expected_output": ""}, ":2: field expected_output: is empty"),
+        ({"prompt": "p", "expected_output": " \n"}, ":2: field expected_output: is empty"),
         (
             {"prompt": "p", "promt": ""},
             ":2: object contains unknown field `promt`; a row is an object with the fields",
