@@ -210,7 +210,7 @@ def _is_agents(why: str, code: int, task: Task) -> bool:
 
 def _decode(line: bytes, where: str) -> Row:
     try:
-        return msgspec.json.decode(line, type=Row)
+        return msgspec.convert(_without_nulls(msgspec.json.decode(line)), Row)
     except msgspec.ValidationError as error:
         reason, _, at = str(error).partition(" - at ")
         if at:
@@ -222,6 +222,16 @@ def _decode(line: bytes, where: str) -> Row:
         raise ConfigError(f"{where}: nested too deeply; at most {_MOST_NESTED} levels are supported") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{where}: not JSON: {error}; write one JSON object per line") from None
+
+
+def _without_nulls(row: Any) -> Any:
+    """Leaves out fields and files that are null, as they are where a table has one column for the rows of all kinds."""
+    if not isinstance(row, dict):
+        return row
+    given = {name: value for name, value in row.items() if value is not None}
+    if isinstance(files := given.get("files"), dict):
+        given["files"] = {path: text for path, text in files.items() if text is not None}
+    return given
 
 
 def _lower(text: str) -> str:

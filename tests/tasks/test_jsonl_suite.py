@@ -361,3 +361,15 @@ def test_rows_without_feedback_are_the_tasks_that_they_were(tmp_path: Path) -> N
     (task,) = load(suite_of(tmp_path, {"prompt": "p", "verify": "true"}))
     assert task.truth == {"expected_output": None, "verify": ["true"], "line": 1}
     assert b"attempts" not in msgspec.json.encode(task)
+
+
+def test_nulls_of_a_table_are_fields_and_files_that_are_not_there(tmp_path: Path) -> None:
+    plain = {"prompt": "p", "files": {"a": "1"}}
+    nulls = dict.fromkeys(("id", "expected_output", "setup", "pages", "verify", "judge", "attempts", "feedback"))
+    table = {**nulls, **dict.fromkeys(("domain", "metadata")), "prompt": "p", "files": {"a": "1", "b": None}}
+    (tmp_path / "one").mkdir()
+    assert load(suite_of(tmp_path, table)) == load(suite_of(tmp_path / "one", plain))
+    (task,) = load(suite_of(tmp_path, {"prompt": "p", "files": None, "metadata": {"kept": None}}))
+    assert (task.files, task.metadata) == ({}, {"kept": None})
+    with pytest.raises(ConfigError, match=r"rows\.jsonl:1: object missing required field `prompt`"):
+        suite_of(tmp_path, {"prompt": None})
