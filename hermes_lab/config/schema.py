@@ -453,7 +453,7 @@ class RunSection(Section):
     """Where rollouts run: in this process, in several processes on this machine, or on a Ray cluster. Does not affect
     results."""
     processes: Annotated[int, Field(ge=0)] = 0
-    """The number of processes of executor `processes`; 0: one per CPU."""
+    """The number of processes of executor `processes`; 0: one per CPU that may be used."""
     ray: RayConfig = RayConfig()
     """The cluster for executor `ray`."""
     keep_workspaces: bool = False

@@ -47,16 +47,21 @@ async def open_pool(
         raise ConfigError(
             f"run.executor: the suite {setup.suite.name} cannot be sent to another process ({error}); use local"
         ) from None
-    count = min(config.run.processes or os.cpu_count() or 1, config.run.concurrency)
     async with anyio.create_task_group() as tasks:
         pool = Pool(contexts, tasks, _Starter(pickled, tasks).start, say)
         try:
-            await pool.open(count)
+            await pool.open(process_count(config))
             yield pool.run_episode
         finally:
             with anyio.CancelScope(shield=True):
                 await pool.close()
             tasks.cancel_scope.cancel()
+
+
+def process_count(config: RunConfig) -> int:
+    """How many workers to start: never more than there are rollouts at once, and by default one for each CPU that this
+    process may use, which in a job of a cluster or a container are fewer than the machine has."""
+    return min(config.run.processes or len(os.sched_getaffinity(0)), config.run.concurrency)
 
 
 class _Starter:

@@ -1,6 +1,7 @@
 """The executor `processes` in one event loop with its test; tests/faults has whole runs."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from hermes_lab.errors import ConfigError, WorkerError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.rollout import RolloutContext, RolloutSpec
 from hermes_lab.runners.engine.executors import open_executor
+from hermes_lab.runners.processes.pool import process_count
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tasks import load_suite
 from hermes_lab.types import ModelIdentity, Task
@@ -117,3 +119,19 @@ async def test_a_suite_that_no_other_process_can_have_is_refused(tmp_path: Path)
 def test_a_worker_does_not_load_torch() -> None:
     program = "import sys, hermes_lab.runners.processes.worker; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_there_is_by_default_one_worker_for_each_cpu_that_may_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5})
+    run = config_of(tmp_path).run
+    counts = {
+        (asked, at_once): process_count(
+            RunConfig(run=run.model_copy(update={"processes": asked, "concurrency": at_once}))
+        )
+        for asked in (0, 5)
+        for at_once in (1, 8)
+    }
+    assert counts == {(0, 1): 1, (0, 8): 2, (5, 1): 1, (5, 8): 5}
