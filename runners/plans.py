@@ -42,14 +42,15 @@ class RunSize(Struct, frozen=True, kw_only=True):
 
 def size_of(plan: RunPlan) -> RunSize:
     """The size of a planned run, and how much of it is already finished."""
+    tally = plan.progress()
     return RunSize(
         suite=plan.suite.name,
         model=plan.config.model.name,
         tasks=plan.wanted // plan.config.run.samples,
         samples=plan.config.run.samples,
         episodes=plan.wanted,
-        finished=plan.finished(),
-        budget=plan.tally().budget.shares,
+        finished=tally.total("finished"),
+        budget=tally.budget.shares,
     )
 
 
@@ -81,5 +82,5 @@ def plan_of(
 
 def describe(plan: RunPlan) -> ExperimentPlan:
     """The size and power of a planned experiment, and how much of it is already finished."""
-    finished = plan.finished()
-    return plan_experiment(plan.config, plan.lanes, plan.tally().budget, finished)
+    tally = plan.progress()
+    return plan_experiment(plan.config, plan.lanes, tally.budget, tally.total("finished"))

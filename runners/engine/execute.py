@@ -102,12 +102,12 @@ class RunPlan:
         primary = primary_of(self.config, self.lanes, weights_of(self.command, self.config))
         return Stopping(primary) if primary else None
 
-    def finished(self) -> int:
-        """How many episodes are already finished."""
+    def progress(self) -> Tally:
+        """The counts of the episodes that its folder already has, with what they used of the budget."""
         tally = self.tally()
         if self.folder is not None:
             read_done(self.lanes, self.folder, tally.add)
-        return tally.total("finished")
+        return tally
 
 
 def rooted(tasks: Iterable[Task]) -> Task | None:

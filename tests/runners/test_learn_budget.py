@@ -47,6 +47,8 @@ def test_a_budget_of_tasks_leaves_paired_rounds_and_a_larger_one_goes_on(tmp_pat
     learnt = Counter(e.lane for e in read_episodes(out) if e.phase == "learn")
     assert len(learnt) == 6
     assert max(learnt.values()) - min(learnt.values()) <= LEAD + 1, learnt  # LEAD rounds ahead, and then one more task
+    planned = lab(*SHAPE, "-c", "budget.tasks=20", "--out", out, "--plan")
+    assert "budget used: 20 of 20 tasks" in planned.stdout, planned.stderr
     spent = lab(*SHAPE, "-c", "budget.tasks=20", "--out", out, "--resume", "--json")
     assert (spent.returncode, json.loads(spent.stdout)["finished"]) == (3, 20)
     whole = lab(*SHAPE, "-c", "budget.tasks=0", "--out", out, "--resume")

@@ -267,3 +267,4 @@ def test_a_plan_tells_the_size_of_a_run_and_writes_nothing(tmp_path: Path) -> No
     assert lab(*asked, "--quiet").returncode == 0
     size = json.loads(lab(*asked, "--plan", "--json").stdout)
     assert (size["tasks"], size["samples"], size["episodes"], size["finished"]) == (3, 2, 6, 6)
+    assert "budget used: 6 of 10 tasks" in lab(*asked, "-c", "budget.tasks=10", "--plan").stdout
