@@ -234,7 +234,7 @@ def _check_file(suite: JsonlSuite, count: int, sandbox: SandboxConfig, json: boo
 
 def _check_folder(suite: HarborSuite, count: int, sandbox: SandboxConfig, json: bool) -> int:
     """Lists the tasks that cannot run, and plays the others: nothing done, and the solution that comes with them."""
-    failures = [] if suite.left_out else suite.problems()
+    failures = list(suite.broken) if suite.left_out else suite.problems()
     tasks = suite.tasks()[: count or None]
     checked = anyio.run(check_tasks, suite, partial(open_sandbox, sandbox), tasks)
     failures += [f"{suite.path}: {each.id}: {failure}" for each in checked for failure in each.failures]

@@ -229,3 +229,8 @@ def test_check_tells_what_was_found(tmp_path: Path) -> None:
     assert (found["suite"], found["failures"]) == ("some", [])
     assert found["tasks"] == [{"task": names[0], "noop": 0.0, "oracle": 1.0}]
     assert list(found["unsupported"]) == ["gpu"]
+    write_task(folder / "torn", toml="[environment\n")
+    told = command("tasks", "check", str(folder), "-c", "suite.options={skip_unsupported: true}", "-n", "1", "--json")
+    assert told.returncode == 1
+    (failure,) = msgspec.json.decode(told.stdout)["failures"]
+    assert "torn" in failure
