@@ -64,12 +64,13 @@ def check(
         )
     settings = config_of(name, config)
     suite = suite_of(settings)
-    if isinstance(suite, JsonlSuite):
-        return _check_file(suite, count or 0, settings.sandbox, json)
-    if isinstance(suite, HarborSuite):
+    if isinstance(suite, JsonlSuite | HarborSuite):
+        _refuse_unused(suite, split, seed, world)
+        if isinstance(suite, JsonlSuite):
+            return _check_file(suite, count or 0, settings.sandbox, json)
         return _check_folder(suite, count or 0, settings.sandbox, json)
     if name in adapters():
-        return _check_adapter(suite, split, count or 20, seed, settings.sandbox)
+        return _check_adapter(suite, split, count or 20, seed, settings.sandbox, json)
     if not isinstance(suite, Provable):
         raise ConfigError(f"{name}: has no oracle, so it cannot be checked")
     splits = suite.splits if split == ALL else (split_of(suite, split),)
@@ -82,18 +83,34 @@ def check(
     return _report(suite, static, reports, json)
 
 
-def _check_adapter(suite: Suite, split: str, count: int, seed: int, sandbox: SandboxConfig) -> int:
+def _refuse_unused(suite: JsonlSuite | HarborSuite, split: str, seed: int, world: int | None) -> None:
+    """Raises `ConfigError` for options that change nothing: a file and a folder are checked in their own order."""
+    if split != ALL:
+        split_of(suite, split)
+    for option, value in (("--seed", seed), ("--world", world)):
+        if value:
+            raise ConfigError(f"{option}: {suite.path} is checked in its own order; leave the option out")
+
+
+def _check_adapter(suite: Suite, split: str, count: int, seed: int, sandbox: SandboxConfig, json: bool) -> int:
     """Verifies the reference solutions of a third-party suite, and prints how many are accepted."""
     from hermes_lab.tasks.adapters._oracle import prove
 
     failures: list[str] = []
+    splits: list[dict[str, Any]] = []
     for each in suite.splits if split == ALL else (split_of(suite, split),):
         tasks = suite.load(split=each, count=count, seed=seed, world=0)
         proof = anyio.run(partial(prove, suite, tasks, partial(open_sandbox, sandbox)))
+        failures += proof.failures
+        splits.append({"split": each, "tasks": proof.total, "accepted": proof.solved, "flaws": proof.flaws})
+        if json:
+            continue
         typer.echo(f"{each}: {proof.sentence()}")
         for flaw in proof.flaws:
             typer.echo(f"  known flaw of the package: {flaw}")
-        failures += proof.failures
+    if json:
+        output.print_json({"suite": suite.name, "splits": splits, "failures": failures})
+        return 1 if failures else 0
     for line in collapsed(failures):
         output.say(line)
     return 1 if failures else 0

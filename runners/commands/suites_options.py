@@ -35,11 +35,8 @@ AnyWorld = Annotated[
 
 def config_of(name: str, sources: list[str] | None) -> RunConfig:
     """The configuration for the suite `name`, which may be `module:Class`, a JSONL file or a folder of Harbor tasks."""
-    key = (
-        "path"
-        if name.endswith(".jsonl") or "/" in name or (name not in list_suites() and Path(name).is_dir())
-        else "name"
-    )
+    is_path = name.endswith(".jsonl") or "/" in name or (name not in list_suites() and Path(name).exists())
+    key = "path" if is_path else "name"
     config = load_config(sources or [])
     if config.suite.name or config.suite.path:
         raise ConfigError("suite: given as the argument, so leave suite.name and suite.path out of --config")

@@ -208,6 +208,26 @@ def test_a_task_beyond_the_end_of_a_file_names_the_option(tmp_path: Path) -> Non
     assert "has 1; the first is task 0" in refused
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--split", "nonsense"), "--split: rows has no split 'nonsense'; choose from train"),
+        (("--seed", "3"), "--seed: rows.ndjson is checked in its own order; leave the option out"),
+        (("--world", "1"), "--world: rows.ndjson is checked in its own order; leave the option out"),
+        ((), ""),
+        (("--split", "train"), ""),
+    ],
+)
+def test_check_of_a_file_refuses_options_that_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    row = {"prompt": "Sort a in place.", "files": {"a": "b\na\n"}, "verify": "sort -c a"}
+    (tmp_path / "rows.ndjson").write_text(json.dumps(row))
+    done = tasks("check", "rows.ndjson", *options, code=2 if message else 0)
+    assert message in done.stderr
+
+
 def test_play_needs_an_oracle(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"prompt": "Go."}\n')
     assert "--play: not available, since" in tasks("show", tmp_path / "rows.jsonl", "--play", code=2).stderr

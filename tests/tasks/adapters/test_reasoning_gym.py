@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -5,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fakes.command import lab
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox
@@ -148,3 +150,14 @@ def test_splits_and_seeds_share_no_task() -> None:
         for seed in (0, 1)
     ]
     assert len(set().union(*prompts)) == sum(map(len, prompts)) == 120
+
+
+def test_check_gives_one_json_object() -> None:
+    done = lab("tasks", "check", "reasoning_gym", "-n", "1", "--split", "train", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found == {
+        "suite": "reasoning_gym",
+        "splits": [{"split": "train", "tasks": 1, "accepted": 1, "flaws": []}],
+        "failures": [],
+    }
