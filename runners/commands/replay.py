@@ -192,10 +192,15 @@ def _planned_rollout(
             steps = lane.steps if command == "uplift" else (recorded.round,)
             for planned in (spec for step in steps for spec in lane.jobs(step)):
                 spec = replace(planned, round=recorded.round, experience=recorded.experience, phase=recorded.phase)
-                if spec.key == recorded.key:
+                if _same_task(spec.key, recorded.key, rescored=manifest.rescored is not None):
                     review: ReviewWhen = "always" if recorded.review else "never"
                     return replace(spec, review=review), weights_of(command, config)[lane.weights]
     raise ConfigError(f"--episode: the task of {recorded.key} no longer exists in the suite")
+
+
+def _same_task(planned: str, recorded: str, *, rescored: bool) -> bool:
+    """Whether two keys are the same. A run may be rescored with a suite of another name, and keeps its keys."""
+    return planned == recorded or (rescored and planned.partition("|")[2] == recorded.partition("|")[2])
 
 
 def _messages(episode: Episode) -> list[Message]:

@@ -243,3 +243,12 @@ def test_a_run_without_episodes_that_begins_again_keeps_the_tasks_that_it_runs(t
     write(tasks, WRONG)
     keep_suite(run, config)
     assert json.loads((run / "suite" / "tasks.jsonl").read_text()) == RIGHT
+
+
+def test_a_run_rescored_with_a_file_of_another_name_can_be_replayed(tmp_path: Path) -> None:
+    run, new = run_of(tmp_path, RIGHT), write(tmp_path / "new.jsonl", RIGHT | {"expected_output": "Finished."})
+    found = rescored(run, "-c", f"suite.path={new}", "--out", str(tmp_path / "out"))
+    assert found["1_to_0"] == 1
+    done = lab("replay", tmp_path / "out", "--episode", "right")
+    assert done.returncode == 0, done.stderr
+    assert "byte for byte" in done.stdout
