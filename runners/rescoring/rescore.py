@@ -121,8 +121,9 @@ def _open_folder(source: Source, out: Path, *, resume: bool) -> None:
         if opened.ended:  # the episodes that its stopping rule left out are not missing
             manifest = msgspec.structs.replace(manifest, wanted=opened.finished + opened.errored)
         write_json(out / "run.json", manifest)
-        if plan := read_plan(source.run):
-            write_json(out / PLAN, plan)
+    # Also when it is continued: it may have been killed before it had the plan.
+    if not (out / PLAN).exists() and (plan := read_plan(source.run)):
+        write_json(out / PLAN, plan)
     keep_suite(out, source.config)
     for name in _BESIDE:
         _copy(source.run / name, out / name)

@@ -222,6 +222,10 @@ def test_an_experiment_is_judged_again_in_every_submission_and_told_what_followe
     assert lab("experiment", *learner, *options, "--out", run, "--quiet").returncode == 0
     found = rescored(run, "--out", str(out))
     assert (found["rescored"], found["unchanged"], found["not_possible"]) == (4, 4, {})
+    plan = (out / "plan.json").read_bytes()
+    (out / "plan.json").unlink()  # as if killed right after it wrote run.json
+    rescored(run, "--out", str(out), "--resume")
+    assert (out / "plan.json").read_bytes() == plan == (run / "plan.json").read_bytes()
     assert "learned from the old verdicts" in found["warnings"][0]
     before = {episode.key: episode for episode in read_episodes(run)}
     assert max(len(episode.verdicts) for episode in before.values()) > 1
