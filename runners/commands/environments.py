@@ -65,7 +65,13 @@ def list_(json: options.Json = False) -> None:
 
 
 def check(
-    suite: Annotated[str, typer.Argument(help="A suite's name.", show_default=False)],
+    suite: Annotated[
+        str,
+        typer.Argument(
+            help="A suite's name, module:Class of your own, a JSONL file, or a folder of Harbor tasks.",
+            show_default=False,
+        ),
+    ],
     signal: Annotated[
         bool, typer.Option("--signal", help="Roll out groups with the model of -c, and measure how rewards vary.")
     ] = False,
@@ -88,11 +94,12 @@ def check(
 def _check_signal(
     suite: str, sources: list[str], lock: Path | None, out: Path | None, *, count: int, json: bool, quiet: bool
 ) -> int:
+    from hermes_lab.runners.commands.suites_options import field_of
     from hermes_lab.runners.environments.runs import run_check
     from hermes_lab.training.plan import lines
 
     say = output.say_nothing if quiet else output.say
-    config, checked = run_check([*sources, f"suite.name={suite}"], lock, out, count=count, say=say)
+    config, checked = run_check([*sources, f"suite.{field_of(suite)}={suite}"], lock, out, count=count, say=say)
     if json:
         output.print_json(checked.signal.to_dict() | {"advice": checked.tips, "episodes": str(checked.folder)})
     else:
@@ -105,17 +112,24 @@ def _check_signal(
 
 def _check_gymnasium(suite: str) -> None:
     import gymnasium
+    from gymnasium.envs.registration import EnvSpec
     from gymnasium.utils.env_checker import check_env
 
     import hermes_lab.envs  # noqa: F401  (registers the environments)
+    from hermes_lab.runners.commands.suites_options import field_of
+    from hermes_lab.tasks.registry import is_own
 
-    name = f"HermesLab/{suite}-v0"
-    if name not in gymnasium.registry:
+    name: str | EnvSpec = f"HermesLab/{suite}-v0"
+    if is_own(suite) or field_of(suite) == "path":
+        given = {"config": [f"suite.{field_of(suite)}={suite}"]}
+        name = EnvSpec("HermesLab/own-v0", entry_point="hermes_lab.envs.gym:HermesLabEnv", kwargs=given)
+    elif name not in gymnasium.registry:
         raise ConfigError(f"{suite}: no such suite; `hermes-lab tasks list` lists them")
     env = gymnasium.make(name, render_mode="ansi").unwrapped
     check_env(env)
     env.close()
-    typer.echo(f"{name}: passed Gymnasium's environment checker")
+    shown = name if isinstance(name, str) else suite
+    typer.echo(f"{shown}: passed Gymnasium's environment checker")
 
 
 def serve(

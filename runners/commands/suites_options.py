@@ -33,14 +33,19 @@ AnyWorld = Annotated[
 ]
 
 
+def field_of(name: str) -> str:
+    """The field that takes what a person calls a suite: `suite.path` for a JSONL file or a folder of Harbor tasks, else
+    `suite.name`."""
+    is_path = name.endswith(".jsonl") or "/" in name or (name not in list_suites() and Path(name).exists())
+    return "path" if is_path else "name"
+
+
 def config_of(name: str, sources: list[str] | None) -> RunConfig:
     """The configuration for the suite `name`, which may be `module:Class`, a JSONL file or a folder of Harbor tasks."""
-    is_path = name.endswith(".jsonl") or "/" in name or (name not in list_suites() and Path(name).exists())
-    key = "path" if is_path else "name"
     config = load_config(sources or [])
     if config.suite.name or config.suite.path:
         raise ConfigError("suite: given as the argument, so leave suite.name and suite.path out of --config")
-    return config.model_copy(update={"suite": config.suite.model_copy(update={key: name})})
+    return config.model_copy(update={"suite": config.suite.model_copy(update={field_of(name): name})})
 
 
 def suite_of(config: RunConfig) -> Suite:

@@ -206,3 +206,14 @@ def test_a_rejection_without_feedback_ends_the_episode(folder: Path) -> None:
     (episode,) = read_episodes(folder / "run")
     assert episode.trajectory is not None
     assert "" not in [message.content for message in episode.trajectory.messages if message.role == "user"]
+
+
+def test_it_is_an_environment_and_so_are_rows(folder: Path) -> None:
+    rows(folder, verify="true")
+    for name in ("mine.labels:Labels", "rows.jsonl"):
+        done = lab("env", "check", name)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == f"{name}: passed Gymnasium's environment checker\n"
+    done = lab("env", "check", "mine.labels:Label")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "Label does not exist" in done.stderr
