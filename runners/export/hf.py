@@ -61,7 +61,7 @@ configs:
 ```python
 from datasets import load_dataset
 
-episodes = load_dataset("{name}")
+episodes = load_dataset("PATH")  # this folder, or its name on the hub
 ```
 """
 

@@ -100,8 +100,9 @@ def test_a_review_is_no_part_of_an_openai_row_and_a_compressed_log_is_whole(tmp_
 
 
 def test_every_row_has_the_same_keys(tmp_path: Path) -> None:
-    made, _ = rows(tmp_path, "openai", mixed())
-    assert len({tuple(row) for row in made}) == len({tuple(row["metadata"]) for row in made}) == 1
+    for name in ("openai", "hermes"):
+        made, _ = rows(tmp_path / name, name, mixed())
+        assert len({tuple(row) for row in made}) == len({tuple(row["metadata"]) for row in made}) == 1
 
 
 # preference
@@ -252,7 +253,10 @@ def test_datasets_reads_the_folder_without_code_split_by_split(exported: Path, l
     plain = read["train"][0]
     assert (plain["score"], plain["accepted"]) == (None, None)
     assert plain["messages"][1]["content"] == "<b>1 & 1 < 2</b> \u2028\n"
-    assert "path: held_out.parquet" in (exported / "made-up" / "README.md").read_text()
+    card = (exported / "made-up" / "README.md").read_text()
+    assert "path: held_out.parquet" in card
+    assert 'load_dataset("PATH")  # this folder, or its name on the hub' in card
+    assert 'load_dataset("run")' not in card, "the name of the run is that of no data set"
 
 
 def test_a_run_without_finished_episodes_is_an_empty_dataset(tmp_path: Path) -> None:
