@@ -62,7 +62,7 @@ def hold(lock: Path, *, held: str, unwritable: str) -> Iterator[None]:
     """Creates and locks a file, and its folder if needed; the lock is released even if the process is killed.
 
     Raises `ConfigError` with the message `held` if another process has the lock, or `unwritable` and the cause if the
-    file cannot be created.
+    file cannot be created. It also raises it if the file system has no locks.
     """
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -74,4 +74,10 @@ def hold(lock: Path, *, held: str, unwritable: str) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ConfigError(held) from None
+        except OSError as error:  # some network and FUSE file systems
+            why = error.strerror or error
+            raise ConfigError(
+                f"{lock}: this file system cannot lock files ({why}); use a folder on another disk, or mount it with "
+                "support for flock"
+            ) from None
         yield

@@ -1,5 +1,8 @@
 """The episode log keeps what it acknowledged, and owes what it did not."""
 
+import errno
+import fcntl
+import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.durable import hold_folder
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import EpisodeLog, episode_files, read_attempts, read_episodes, write_atomic
 from hermes_lab.types import Episode, EpisodeError, Message, Trajectory, Usage
@@ -182,3 +186,18 @@ def test_records_of_every_version_are_still_read(tmp_path: Path) -> None:
 
 def test_a_record_carries_its_version(tmp_path: Path) -> None:
     assert msgspec.json.decode(msgspec.json.encode(episode("t")))["v"] == 1
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_one_line_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(ConfigError) as caught, hold_folder(tmp_path / "run", "run.out"):
+        pytest.fail("it is not locked")
+    said = str(caught.value)
+    assert said.startswith(f"{tmp_path / 'run' / '.lock'}: this file system cannot lock files ({os.strerror(code)})")
+    assert "another disk" in said
