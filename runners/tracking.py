@@ -115,7 +115,10 @@ class _Worker:
         self._thread.join(seconds)
         if self._thread.is_alive() and not self._failed:
             self._failed = True
-            self._warn(f"tracking: {self._service} did not finish in {_PATIENCE:.0f} s; the run itself is complete")
+            self._warn(
+                f"tracking: {self._service} did not finish in {_PATIENCE:.0f} s, and may lack the last values; the run "
+                "folder has everything"
+            )
 
     def _work(self, opener: Callable[[Start], Tracker], start: Start) -> None:
         try:
