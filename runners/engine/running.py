@@ -8,6 +8,7 @@ import platform
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from pathlib import Path
 
 import anyio
@@ -37,9 +38,32 @@ class RunningFile(msgspec.Struct, frozen=True, kw_only=True):
     episodes: Sequence[Running]
 
     def alive(self, now: float) -> bool:
-        """Whether its process runs; on another machine only the time can tell."""
-        here = self.host == _host()
-        return now - self.at < STALE and (not here or _begun(self.pid) == self.begun)
+        """Whether its process runs; on another machine only the time can tell, if its clock is right (`LifeSigns`)."""
+        return abs(now - self.at) < STALE and (not self.here or _begun(self.pid) == self.begun)
+
+    @property
+    def here(self) -> bool:
+        """Whether its process is one of this machine."""
+        return self.host == _host()
+
+
+class LifeSigns:
+    """Tells for one reader of a run which processes run. The clock of another machine may be off, so a file from there
+    counts by when it last changed on the reader's own clock; only the first look has to believe its time."""
+
+    def __init__(self) -> None:
+        self._changed: dict[tuple[str, int, str], tuple[float, float]] = {}
+
+    def alive(self, file: RunningFile, now: float, ticks: float) -> bool:
+        """Whether the process of a file runs. `now` is `time.time`, `ticks` is `time.monotonic`."""
+        if file.here:
+            return file.alive(now)
+        key = (file.host, file.pid, file.begun)
+        at, changed = self._changed.get(key, (file.at, ticks if file.alive(now) else -inf))
+        if at != file.at:
+            changed = ticks
+        self._changed[key] = (file.at, changed)
+        return ticks - changed < STALE
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from hermes_lab.analysis.stats.intervals import Rate
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.records import episode_files
-from hermes_lab.runners.engine.running import read_running
+from hermes_lab.runners.engine.running import LifeSigns, read_running
 from hermes_lab.runners.engine.tally import arm_of
 from hermes_lab.types import Episode, EpisodeError, Trajectory, Usage
 from hermes_lab.types.episode import VERSION, episode_key
@@ -118,6 +118,7 @@ class RunReader:
         self.folder = folder
         self._lock = threading.Lock()
         self._manifest: tuple[int, RunManifest] | None = None
+        self._life = LifeSigns()
         self._decoder = msgspec.json.Decoder(_Line)
         self._forget()
 
@@ -173,8 +174,8 @@ class RunReader:
         """The unfinished episodes, those that wait longest first, and the run's state: `running`, `stopped` (the
         process that ran them is gone) or ""."""
         files = read_running(self.folder)
-        now = time.time()
-        alive = [file for file in files if file.alive(now)]
+        now, ticks = time.time(), time.monotonic()
+        alive = [file for file in files if self._life.alive(file, now, ticks)]
         episodes = [episode for file in alive or files for episode in file.episodes]
         state = "running" if alive else "stopped" if files else ""
         return sorted(episodes, key=lambda episode: episode.since), state

@@ -20,7 +20,7 @@ from rich.console import Console
 from view_runs import hang, options, processes, wait_for
 
 from hermes_lab.activity import EPISODE_ROOM, MESSAGE_ROOM, ROOM, Activities
-from hermes_lab.runners.engine.running import STALE, RunningFile, read_running
+from hermes_lab.runners.engine.running import STALE, LifeSigns, RunningFile, read_running
 from hermes_lab.runners.engine.tally import Tally
 from hermes_lab.runners.progress import LiveTable, Plain
 from hermes_lab.types import Message, ToolCall, ToolResult
@@ -119,6 +119,22 @@ def test_a_process_number_that_was_given_again_or_an_old_file_is_no_sign_of_life
     elsewhere = msgspec.structs.replace(mine, host="another", begun="1")
     assert elsewhere.alive(now)
     assert not elsewhere.alive(now + STALE + 1)
+
+
+@pytest.mark.parametrize("off", [-3600.0, 0.0, 3600.0])
+def test_a_run_on_a_machine_with_another_clock_runs_as_long_as_its_file_changes(off: float) -> None:
+    def file(at: float) -> RunningFile:
+        return RunningFile(host="another", pid=1, begun="1", at=at + off, episodes=[])
+
+    life, now, ticks = LifeSigns(), 1_000_000.0, 500.0
+    assert life.alive(file(now), now, ticks) is (off == 0.0), "the first look has nothing else than the time"
+    for _ in range(10):
+        now, ticks = now + STALE / 3, ticks + STALE / 3
+        assert life.alive(file(now), now, ticks)
+    last = file(now)
+    assert life.alive(last, now + STALE - 1, ticks + STALE - 1)
+    assert not life.alive(last, now + STALE + 1, ticks + STALE + 1)
+    assert life.alive(file(now + STALE + 2), now + STALE + 2, ticks + STALE + 2), "it was only slow"
 
 
 def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
