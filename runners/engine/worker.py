@@ -57,16 +57,18 @@ def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Se
     environment = {name: value for name in secret_variables(config) if (value := os.environ.get(name))}
     models = tuple((_absolute(name), context.model.identity) for name, context in zip(adapters, contexts, strict=True))
     first = contexts[0]
+    blobs = first.servers.blobs if isinstance(first.servers, Servers) else None
     return Setup(
         config,
         first.config_digest,
         first.suite,
         models,
         environment,
-        first.workspaces,
+        # A worker on Ray has another working directory.
+        first.workspaces and first.workspaces.absolute(),
         first.program,
         first.states,
-        first.servers.blobs if isinstance(first.servers, Servers) else None,
+        blobs and blobs.absolute(),
     )
 
 

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from fakes.openai_server import FakeOpenAIServer, Reply
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError, WorkerError
 from hermes_lab.knowledge import Knowledge
+from hermes_lab.mcp.servers import Servers
 from hermes_lab.rollout import RolloutContext, RolloutSpec
 from hermes_lab.runners.engine.executors import open_executor
+from hermes_lab.runners.engine.worker import setup_of
 from hermes_lab.runners.processes.pool import process_count
 from hermes_lab.sandbox import open_sandbox
 from hermes_lab.tasks import load_suite
@@ -135,3 +137,16 @@ def test_there_is_by_default_one_worker_for_each_cpu_that_may_be_used(
         for at_once in (1, 8)
     }
     assert counts == {(0, 1): 1, (0, 8): 2, (5, 1): 1, (5, 8): 5}
+
+
+def test_workers_get_absolute_paths_since_those_of_ray_have_another_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = config_of(tmp_path)
+    servers = Servers(config.mcp, Path("run/blobs"), strict=False)
+    context = replace(context_of(config, ""), workspaces=Path("run/workspaces"), servers=servers)
+    setup = setup_of(config, [context], [""])
+    assert (setup.workspaces, setup.blobs) == (tmp_path / "run/workspaces", tmp_path / "run/blobs")
+    bare = setup_of(config, [context_of(config, "")], [""])
+    assert (bare.workspaces, bare.blobs) == (None, None)

@@ -45,7 +45,7 @@ class HarborSuite:
         self._running = running
         self.broken: list[str] = []
         self._tasks: dict[str, HarborTask] = {}
-        for folder in task_folders(path):
+        for folder in task_folders(path.absolute()):  # a worker on Ray has another working directory
             try:
                 self._add(read_task(folder))
             except ConfigError as error:

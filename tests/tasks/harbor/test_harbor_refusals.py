@@ -308,3 +308,14 @@ def test_one_task_folder_and_the_order_of_a_seed(tmp_path: Path) -> None:
     assert [task.id for task in HarborSuite(tmp_path / "t4", CONFIG).load(split="train", count=0, seed=0, world=0)] == [
         "t4"
     ]
+
+
+def test_a_relative_folder_is_found_from_any_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_task(tmp_path / "all" / "good")
+    monkeypatch.chdir(tmp_path)
+    suite = HarborSuite(Path("all"), CONFIG)
+    monkeypatch.chdir("/")
+    task = suite.task_folder("good")
+    assert task.folder == tmp_path / "all" / "good"
+    assert task.digests()
+    assert all(path.is_dir() for step in task.steps for path in step.tests)
