@@ -99,10 +99,10 @@ def test_a_review_is_no_part_of_an_openai_row_and_a_compressed_log_is_whole(tmp_
     assert [len(row["metadata"]["compressions"]) for row in made] == [0, 1]
 
 
-def test_every_row_has_the_same_keys(tmp_path: Path) -> None:
-    for name in ("openai", "hermes"):
-        made, _ = rows(tmp_path / name, name, mixed())
-        assert len({tuple(row) for row in made}) == len({tuple(row["metadata"]) for row in made}) == 1
+@pytest.mark.parametrize("name", ["openai", "hermes"])
+def test_every_row_has_the_same_keys(tmp_path: Path, name: Name) -> None:
+    made, _ = rows(tmp_path, name, mixed())
+    assert len({tuple(row) for row in made}) == len({tuple(row["metadata"]) for row in made}) == 1
 
 
 # preference
