@@ -7,7 +7,7 @@ The commands, studies, GRPO rollout collection and `hermes_lab.run` all use it.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -295,8 +295,11 @@ async def _run(
         ):
             servers, tally.activities = contexts[0].servers, contexts[0].activities
             served = servers.served if isinstance(servers, Servers) else {}
-            if changed := next(differences(read_manifest(folder).mcp, served), ""):
+            manifest = read_manifest(folder)
+            if changed := next(differences(manifest.mcp, served), ""):
                 raise McpError(f"{changed} since the run started")
+            # All episodes have the digest that the run began with, even if a path is spelled in another way now.
+            contexts = [replace(context, config_digest=manifest.config_digest) for context in contexts]
             async with (
                 open_executor(config, contexts, adapters, say) as run_episode,
                 shown_running(folder, tally.activities),

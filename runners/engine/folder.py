@@ -16,6 +16,8 @@ from hermes_lab.records import episode_files, write_atomic, write_json
 from hermes_lab.tasks_version import other_versions
 from hermes_lab.types import ProgramUse, ServedTools
 
+_SAME_CONTENT = {"suite.path": "tasks_digest", "skills.library": "library", "model.adapter": "adapter_digest"}
+"""Fields with a path, and the digest in `run.json` of what is there: another spelling of the path is the same run."""
 _COMMANDS = {"learn": "experiment"}
 """Commands whose name in `run.json` differs from the one on the command line."""
 
@@ -109,7 +111,8 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
             f"{out}: was started with version {earlier.prompts} of the prompts, and this Hermes Lab has version "
             f"{now.prompts}; resume with the Hermes Lab that started it, or choose another --out"
         )
-    if difference := next(config_differences(earlier, now), None):
+    differing = (each for each in config_differences(earlier, now) if not _is_same_content(earlier, now, *each))
+    if difference := next(differing, None):
         field, was, is_ = (("null" if each is None else each) for each in difference)
         raise ConfigError(
             f"{out}: was started with {field}={was}, now {is_}; resume with the same value, or choose another --out"
@@ -136,6 +139,19 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
     ):
         if getattr(earlier, field) != getattr(now, field):
             raise ConfigError(f"{out}: {what} have changed since the run started; choose another --out")
+
+
+def _is_same_content(earlier: RunManifest, now: RunManifest, field: str, was: object, is_: object) -> bool:
+    """Whether a field only names the same tasks, skills or weights by another path, such as from another folder.
+
+    The file of a suite must keep its name, which is that of the suite.
+    """
+    if field not in _SAME_CONTENT or not (was and is_):
+        return False
+    if field == "suite.path" and Path(str(was)).name != Path(str(is_)).name:
+        return False
+    digest = getattr(earlier, _SAME_CONTENT[field])
+    return bool(digest) and digest == getattr(now, _SAME_CONTENT[field])
 
 
 def _program(program: ProgramUse | None) -> str:

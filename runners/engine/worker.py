@@ -21,6 +21,7 @@ from hermes_lab.harness.installed import Installed
 from hermes_lab.harness.state import States
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.mcp.servers import Servers
+from hermes_lab.mcp.snapshot import tools_digest
 from hermes_lab.models import open_again
 from hermes_lab.models.adapters import PACKAGED, adapter_folder
 from hermes_lab.protocols import Suite
@@ -38,8 +39,8 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Setup:
     """Everything a worker needs to start. `models` holds the adapter and model identity of each of the driver's
-    contexts; `environment` holds the API keys and secrets that the run
-    reads."""
+    contexts; `environment` holds the API keys and secrets that the run reads; `tools` is the digest of what the MCP
+    servers offered to the driver."""
 
     config: RunConfig
     digest: str
@@ -50,6 +51,7 @@ class Setup:
     program: Installed | None = None
     states: States | None = None
     blobs: Path | None = None
+    tools: str = ""
 
 
 def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Sequence[str]) -> Setup:
@@ -69,6 +71,7 @@ def setup_of(config: RunConfig, contexts: Sequence[RolloutContext], adapters: Se
         first.program,
         first.states,
         blobs and blobs.absolute(),
+        _tools_of(first),
     )
 
 
@@ -121,7 +124,7 @@ class Worker:
                     activities=self._activities,
                 )
                 contexts = await stack.enter_async_context(opening)
-                if contexts[0].servers and contexts[0].config_digest != setup.digest:
+                if _tools_of(contexts[0]) != setup.tools:
                     raise McpError("mcp.servers: their tools are not those with which the run began")
                 self._contexts = [replace(context, config_digest=setup.digest) for context in contexts]
                 self._opened.set()
@@ -165,6 +168,10 @@ class Worker:
             await self._left.wait()
         self._closing.set()
         await self._closed.wait()
+
+
+def _tools_of(context: RolloutContext) -> str:
+    return tools_digest("", context.servers.served) if isinstance(context.servers, Servers) else ""
 
 
 def _absolute(adapter: str) -> str:

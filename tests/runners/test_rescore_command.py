@@ -256,3 +256,26 @@ def test_a_run_rescored_with_a_file_of_another_name_can_be_replayed(tmp_path: Pa
     done = lab("replay", tmp_path / "out", "--episode", "right")
     assert done.returncode == 0, done.stderr
     assert "byte for byte" in done.stdout
+
+
+def test_a_run_is_the_same_whatever_folder_its_path_is_given_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "tasks.jsonl", RIGHT, WRONG)
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path)
+    first = ("-c", "suite.path=tasks.jsonl", "-c", "budget.tasks=1", *NOOP, "--out", tmp_path / "run", "--quiet")
+    assert lab("run", *first).returncode == 3
+    monkeypatch.chdir(tmp_path / "below")
+    again = ("-c", "suite.path=../tasks.jsonl", *NOOP, "--out", tmp_path / "run", "--quiet", "--resume")
+    done = lab("run", *again)
+    assert done.returncode == 0, done.stderr
+    found = episodes_of(tmp_path / "run")
+    assert found.keys() == {"right", "wrong"}
+    assert len({episode.config_digest for episode in found.values()}) == 1
+    write(tmp_path / "tasks.jsonl", RIGHT, WRONG | {"expected_output": "Other."})
+    refused = lab("run", *again)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    write(tmp_path / "other.jsonl", RIGHT, WRONG)
+    other = lab("run", "-c", "suite.path=../other.jsonl", *again[2:])
+    assert "was started with suite.path=tasks.jsonl, now ../other.jsonl" in other.stderr
