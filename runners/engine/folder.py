@@ -144,9 +144,10 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
 def _is_same_content(earlier: RunManifest, now: RunManifest, field: str, was: object, is_: object) -> bool:
     """Whether a field only names the same tasks, skills or weights by another path, such as from another folder.
 
-    The file of a suite must keep its name, which is that of the suite.
+    The file of a suite must keep its name, which is that of the suite. Learning episodes (`reviews`) are compared by
+    the digest of the configuration, so they keep the spelling, too.
     """
-    if field not in _SAME_CONTENT or not (was and is_):
+    if field not in _SAME_CONTENT or not (was and is_) or now.command == "reviews":
         return False
     if field == "suite.path" and Path(str(was)).name != Path(str(is_)).name:
         return False
