@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from export_episodes import WELL_FORMED, decoded, errored, make_run, mixed, native
+from export_episodes import NATIVE, WELL_FORMED, decoded, errored, make_run, mixed, native
 from fakes.command import lab
 from fakes.episodes import episode
 
@@ -77,9 +77,10 @@ def test_force_removes_nothing_but_an_export(run: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", ["openai", "hermes", "sft", "preference", "groups", "tasks"])
 def test_force_replaces_an_export_of_every_format(tmp_path: Path, format: Any) -> None:
-    turn = {"suite": CHAT, "score": 1.0, "success": True}
-    worse = native(sample=1, score=0.0, success=False, reward=Reward(0.0, {"score": 0.0}), messages=WELL_FORMED)
-    good = native("native", messages=WELL_FORMED, **turn) if format == "tasks" else native(messages=WELL_FORMED)
+    messages = WELL_FORMED if format == "preference" else NATIVE
+    turn: dict[str, Any] = {"suite": CHAT} if format == "tasks" else {}
+    good = native(messages=messages, **turn)
+    worse = native(sample=1, score=0.0, success=False, reward=Reward(0.0, {"score": 0.0}), messages=messages)
     run, out = make_run(tmp_path / "run", good, worse), tmp_path / "rows.jsonl"
     export(run, format, out, consent=True)
     before = out.read_bytes()
