@@ -77,7 +77,7 @@ def test_force_removes_nothing_but_an_export(run: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", ["openai", "hermes", "sft", "preference", "groups", "tasks"])
 def test_force_replaces_an_export_of_every_format(tmp_path: Path, format: Any) -> None:
-    messages = WELL_FORMED if format == "preference" else NATIVE
+    messages = NATIVE if format == "groups" else WELL_FORMED
     turn: dict[str, Any] = {"suite": CHAT} if format == "tasks" else {}
     good = native(messages=messages, **turn)
     worse = native(sample=1, score=0.0, success=False, reward=Reward(0.0, {"score": 0.0}), messages=messages)
