@@ -209,6 +209,10 @@ def test_a_rejection_without_feedback_ends_the_episode(folder: Path) -> None:
 
 
 def test_it_is_an_environment_and_so_are_rows(folder: Path) -> None:
+    # The checker submits at once, so a verifier that takes a missing file for its own failure would stop it.
+    (folder / "mine/labels.py").write_text(
+        SUITE.replace('(await workspace.read("label.txt")).decode()', '(answer or "")')
+    )
     rows(folder, verify="true")
     for name in ("mine.labels:Labels", "rows.jsonl"):
         done = lab("env", "check", name)
