@@ -112,7 +112,7 @@ def test_the_curve_has_the_gradient_area_and_inverse_that_it_says() -> None:
 
 
 def test_the_environment_steps() -> None:
-    (code,) = [block.text for block in blocks("howto/environment.md") if block.language == "python"]
+    code, _own = [block.text for block in blocks("howto/environment.md") if block.language == "python"]
     variables: dict[str, Any] = {}
     exec(code, variables)
     assert "ledger" in str(variables["observation"]["conversation"])
