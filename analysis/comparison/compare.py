@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from hermes_lab.analysis.comparison.decomposition import TwoByTwo, decompose
+from hermes_lab.analysis.comparison.decomposition import TwoByTwo, by_weights, decompose
 from hermes_lab.analysis.comparison.pairs import (
     ARM_PLACE,
     CHECK_PLACE,
@@ -36,7 +36,7 @@ from hermes_lab.analysis.data.series import weights_names
 from hermes_lab.analysis.skill_effects.treatment import Config, not_measured, treatments_of
 from hermes_lab.analysis.stats.aggregate import Aggregate, aggregate_arm
 from hermes_lab.analysis.stats.multiple import holm
-from hermes_lab.analysis.stats.paired import PLACES, Codes, intraclass_correlation, mcnemar, rate_of
+from hermes_lab.analysis.stats.paired import LEVEL, PLACES, Codes, intraclass_correlation, mcnemar, rate_of
 from hermes_lab.analysis.stats.power import Lanes
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import MAIN
@@ -166,7 +166,8 @@ def compare_frames(
         found += _compare(pair(rows, others, place), len(rows) + len(others), part)
     if not found:
         raise ConfigError(_nothing(pair(before, after, place), names, where))
-    decomposition = _decomposition(pd.concat([before, after]), names if place is ARM_PLACE else ("off", "on"))
+    skills = names if place is ARM_PLACE else ("off", "on")
+    decomposition = _decomposition(pd.concat([before, after], ignore_index=True), skills, config)
     one_arm = before["arm"].nunique() == after["arm"].nunique() == 1
     comparison = Comparison(
         *names,
@@ -210,6 +211,8 @@ def _absences(
     """Compared arms of either run whose treatment did not happen in the part of the headline."""
     when = moment(pd.concat(reached))
     both = comparison.decomposition
+    if both and any(both.absent):  # the verdict says it
+        return
     arms = set(both.skills_names) if both else set(sides[0]["arm"]) & set(sides[1]["arm"])
     for name, side_, of_side in zip((comparison.before, comparison.after), sides, reached, strict=True):
         compared = dict(parts(of_side, when)).get(comparison.headline.part, of_side.iloc[:0])
@@ -344,12 +347,29 @@ def _aggregates(before: pd.DataFrame, after: pd.DataFrame, names: tuple[str, str
     return tuple(found for found in sides if found)
 
 
-def _decomposition(frame: pd.DataFrame, skills: tuple[str, str]) -> TwoByTwo | None:
+def _decomposition(frame: pd.DataFrame, skills: tuple[str, str], config: Config) -> TwoByTwo | None:
     """Weights x skills; None unless both vary."""
     try:
-        return decompose(frame, skills=skills)
+        found = decompose(frame, skills=skills)
     except ConfigError:
         return None
+    rows = frame[frame["arm"].isin(skills)]
+    _, inside = next(parts(frame))
+    effects = (found.skills_before, found.skills_after)
+    old, new = (
+        _without_skills(side_, inside.loc[inside.index.intersection(side_.index)], effect.p_value < LEVEL, config)
+        for side_, effect in zip(by_weights(rows), effects, strict=True)
+    )
+    return found.without((old, new))
+
+
+def _without_skills(rows: pd.DataFrame, compared: pd.DataFrame, differs: bool, config: Config) -> str:
+    """Why one set of weights measures no effect of skills; "" if it does. As for arms, skills that were listed and
+    never loaded measure none unless its arms differ."""
+    for treatment in treatments_of(rows, compared):
+        if why := treatment.absence(config) or ("" if differs else treatment.unread()):
+            return why
+    return ""
 
 
 def _cells(before: pd.DataFrame, after: pd.DataFrame, place: list[str], names: tuple[str, str]) -> tuple[Cell, ...]:

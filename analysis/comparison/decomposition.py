@@ -9,9 +9,12 @@ With success rates r of the cells (weights before or after, skills off or on):
 
 The two main effects sum to the whole change; the interaction tests whether each is independent of the other. If they
 interact, report the simple effects `skills_before` and `skills_after`.
+
+Where a set of weights had no skills to use, its two cells differ in nothing: the effect of skills is then only that
+under the other set, the effect of the weights is that with skills off, and there is no interaction.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,18 +34,22 @@ _PLACE = ["suite", "task_id", "replicate", "world", "round", "sample"]
 _TESTED = ("weights", "skills", "interaction")
 """The family of tests for Holm's adjustment."""
 TESTS = len(_TESTED)
+_SIMPLE = ("skills_before", "skills_after")
+"""The effect of skills under each set of weights."""
 
 
 class Effect(NamedTuple):
     """A difference of success rates with its 95 % interval and the mid-p of the sign-flip test over units.
 
-    `p_adjusted` is Holm-adjusted over weights, skills and interaction; for any other effect it equals `p_value`.
+    `p_adjusted` is Holm-adjusted over the `family` of effects that answer the question: weights, skills and interaction
+    if all are measured. For any other effect it equals `p_value`.
     """
 
     difference: float
     interval: Interval
     p_value: float
     p_adjusted: float
+    family: int = TESTS
 
     @property
     def shown(self) -> bool:
@@ -50,7 +57,9 @@ class Effect(NamedTuple):
         return self.p_adjusted < LEVEL
 
     def __str__(self) -> str:
-        said = f"{points(self.difference, self.interval)}, {tested(self.p_value, self.p_adjusted, '3 tests')}"
+        said = (
+            f"{points(self.difference, self.interval)}, {tested(self.p_value, self.p_adjusted, f'{self.family} tests')}"
+        )
         return shown(self.p_value, self.p_adjusted) + said
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,15 +88,68 @@ class TwoByTwo:
     """The number of sets of four episodes and their clusters: `96 sets of four in 8 worlds`."""
     limit: str
     """The units the result is limited to, e.g. `these 5 worlds only`; "" if it generalises to other worlds."""
+    weights_off: Effect
+    """The effect of the weights without skills."""
+    absent: tuple[str, str] = ("", "")
+    """Why each set of weights had no skills to use, so that they show no effect of skills; "" if it had some."""
+
+    @property
+    def measured(self) -> dict[str, Effect]:
+        """The effects that these cells measure, by name."""
+        if not any(self.absent):
+            return {name: getattr(self, name) for name in ("both", *_TESTED, *_SIMPLE)}
+        under = {"skills_before": self.skills_before, "skills_after": self.skills_after}
+        treated = {name: effect for (name, effect), why in zip(under.items(), self.absent, strict=True) if not why}
+        return {"both": self.both, "weights": self.weights} | treated
+
+    @property
+    def family(self) -> int:
+        """The number of tests in Holm's adjustment."""
+        return self.weights.family
+
+    @property
+    def skills_shown(self) -> bool:
+        """Whether an effect of skills is significant: their main effect, or that under the only weights with skills."""
+        found = self.measured
+        return any(found[name].shown for name in ("skills", *(_SIMPLE if any(self.absent) else ())) if name in found)
+
+    @property
+    def unmeasured(self) -> str:
+        """Which effects are not measured, and why; "" if all are."""
+        if not any(self.absent):
+            return ""
+        if all(self.absent):
+            whys = dict.fromkeys(self.absent)
+            return f"skills and the interaction: not measured: {'; '.join(whys)}"
+        which = self.absent.index(self.absent[0] or self.absent[1])
+        return f"skills under {self.weights_names[which]} and the interaction: not measured: {self.absent[which]}"
+
+    def without(self, absent: tuple[str, str]) -> "TwoByTwo":
+        """The same cells, where a set of weights with a reason in `absent` had no skills to use."""
+        if not any(absent):
+            return self
+        # Where neither set had skills, both arms are alike, and all four cells measure the weights.
+        weights = self.weights if all(absent) else self.weights_off
+        found = replace(self, absent=absent, weights=weights)
+        tested = {name: effect for name, effect in found.measured.items() if name != "both"}
+        adjusted = holm([effect.p_value for effect in tested.values()])
+        changed: dict[str, Any] = {
+            name: effect._replace(p_adjusted=p_value, family=len(tested))
+            for (name, effect), p_value in zip(tested.items(), adjusted, strict=True)
+        }
+        return replace(found, **changed)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        effects = ("both", *_TESTED, "skills_before", "skills_after")
+        """For JSON; an effect that is not measured is None."""
+        effects = self.measured
         return {
             "weights_names": self.weights_names,
             "skills_names": self.skills_names,
             "corners": [[rate.to_dict() for rate in row] for row in self.corners],
-            "effects": {name: getattr(self, name).to_dict() for name in effects},
+            "effects": {
+                name: effects[name].to_dict() if name in effects else None for name in ("both", *_TESTED, *_SIMPLE)
+            },
+            "unmeasured": self.unmeasured,
             "places": self.places,
             "lanes": self.lanes,
             "part": self.part,
@@ -100,6 +162,8 @@ class TwoByTwo:
         weights.
         """
         together = points(self.both.difference, self.both.interval)
+        if self.unmeasured:
+            return f"{self._which()}: combined {together}, {', '.join(self._measured_alone())}; {self.unmeasured}"
         if self.interaction.shown:
             before, after = self.weights_names
             return (
@@ -112,17 +176,33 @@ class TwoByTwo:
             f"{points(self.skills.difference, self.skills.interval)}"
         )
 
+    def _measured_alone(self) -> list[str]:
+        """The effects where a set of weights had no skills."""
+        found = self.measured
+        skills = [
+            f"skills under {name} {points(found[which].difference, found[which].interval)}"
+            for which, name in zip(_SIMPLE, self.weights_names, strict=True)
+            if which in found
+        ]
+        off = f" with skills {self.skills_names[0]}" if skills else ""
+        return [f"weights{off} {points(self.weights.difference, self.weights.interval)}", *skills]
+
     def _which(self) -> str:
-        match self.weights.shown, self.skills.shown:
+        if all(self.absent):
+            return "The weights made a difference" if self.weights.shown else "No effect of the weights shown"
+        skills = self.skills
+        if any(self.absent):
+            skills = self.skills_after if self.absent[0] else self.skills_before
+        match self.weights.shown, skills.shown:
             case True, True:
                 return "Both the weights and the skills made a difference"
             case True, False:
-                return f"The weights made a difference; no effect of skills {_missing(self.skills)}"
+                return f"The weights made a difference; no effect of skills {_missing(skills)}"
             case False, True:
                 return f"The skills made a difference; no effect of the weights {_missing(self.weights)}"
         if self.both.shown:
             return "Weights and skills together made a difference; not shown which of them"
-        return f"No effect of the weights or the skills {_missing(self.weights, self.skills)}"
+        return f"No effect of the weights or the skills {_missing(self.weights, skills)}"
 
     def lines(self) -> list[str]:
         """The four cells and the effects."""
@@ -132,6 +212,20 @@ class TwoByTwo:
             for name, rates in zip(self.weights_names, self.corners, strict=True)
             for skills, rate in zip(self.skills_names, rates, strict=True)
         ]
+        if self.unmeasured:
+            found = self.measured
+            off = "" if all(self.absent) else f", skills {self.skills_names[0]}"
+            return [
+                *corners,
+                f"combined: {self.both}",
+                f"weights, {before} -> {after}{off}: {self.weights}",
+                *(
+                    f"effect of skills under {name}: {found[which]}"
+                    for which, name in zip(_SIMPLE, self.weights_names, strict=True)
+                    if which in found
+                ),
+                self.unmeasured,
+            ]
         return [
             *corners,
             f"combined: {self.both}",
@@ -166,6 +260,12 @@ def decompose(frame: pd.DataFrame, *, skills: tuple[str, str] = ("off", "on")) -
     return _two_by_two(whole.to_numpy(dtype=np.int64), together, names, skills, part)
 
 
+def by_weights(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The episodes of the first and of the second set of weights. Raises `ConfigError` unless there are two."""
+    weights, _ = _weights(frame)
+    return frame[weights == 0], frame[weights == 1]
+
+
 def _two_by_two(
     success_P_4: np.typing.NDArray[np.int64],
     together: Units,
@@ -191,6 +291,7 @@ def _two_by_two(
         **effects,
         skills_before=_effect(old_on - old_off, 1, together),
         skills_after=_effect(new_on - new_off, 1, together),
+        weights_off=_effect(new_off - old_off, 1, together),
         places=len(success_P_4),
         lanes=together.lanes,
         part=part,

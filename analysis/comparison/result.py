@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from hermes_lab.analysis.comparison.decomposition import TESTS, TwoByTwo
+from hermes_lab.analysis.comparison.decomposition import TwoByTwo
 from hermes_lab.analysis.comparison.pairs import METRICS
 from hermes_lab.analysis.comparison.registered import Registered
 from hermes_lab.analysis.comparison.slope import Slope
@@ -259,7 +259,8 @@ class Comparison:
         """A note if so few units cannot give a Holm-adjusted p below 0.05 at all."""
         found = self.headline
         units = found.worlds if found.over == "worlds" else found.lanes
-        tests = max([comparison.family for comparison in self.comparisons] + [TESTS] * (self.decomposition is not None))
+        families = [comparison.family for comparison in self.comparisons]
+        tests = max([*families, self.decomposition.family] if self.decomposition else families)
         least = 2.0**-units
         if found.over == "tasks" or least * tests < 0.05:
             return ""

@@ -187,7 +187,7 @@ def with_causes(found: ComparisonResult, frame: pd.DataFrame) -> ComparisonResul
     causes: list[str] = []
     if found.comparison and found.comparison.unmeasured:
         return found
-    if (both.skills.shown if both else found.shown) and "placebo" in arms:
+    if (both.skills_shown if both else found.shown) and "placebo" in arms:
         placebo, on = (frame[frame["arm"] == arm] for arm in ("placebo", "on"))
         against = compare_frames(placebo, on, ARM_PLACE, ("placebo", "on"))
         causes.append(f"against a placebo of the same length: {_against_placebo(against)}")

@@ -113,12 +113,18 @@ def _weights_and_skills(both: TwoByTwo) -> list[Markup]:
 
 
 def _effects(both: TwoByTwo) -> dict[str, Effect]:
-    """The effects to show; with a significant interaction, simple effects instead of main effects."""
+    """The effects to show; simple effects instead of main effects if the interaction is significant, or if one set of
+    weights had no skills."""
+    if both.unmeasured:
+        names = {"both": "together", "weights": "weights", "skills_before": _OLD, "skills_after": _NEW}
+        return {names[name]: effect for name, effect in both.measured.items()}
     together, interaction = {"together": both.both}, {"interaction": both.interaction}
     if not both.interaction.shown:
         return together | {"weights": both.weights, "skills": both.skills} | interaction
-    skills = {"skills, old weights": both.skills_before, "skills, new weights": both.skills_after}
-    return together | skills | interaction
+    return together | {_OLD: both.skills_before, _NEW: both.skills_after} | interaction
+
+
+_OLD, _NEW = "skills, old weights", "skills, new weights"
 
 
 def _points(difference: float, ends: Interval) -> str:

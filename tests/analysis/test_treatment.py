@@ -188,8 +188,61 @@ def test_two_experiments_name_the_one_whose_arm_never_learned(write_run: WriteRu
     before, after = run("v1"), run("v2", skills=LOADED, **REVIEWED)
     found = verdict(before, after)
     assert found.question == "skills and weights"
-    assert f"; in {before} `on` never learned (0 of 48 episodes were reviewed)" in found.sentence
+    why = "skills under v1 and the interaction: not measured: `on` never learned (0 of 48 episodes were reviewed)"
+    assert f"; {why}; p = " in found.sentence
     assert found.sentence.count("never") == 1
+    assert str(found).count("effect of skills") == 1, "only that under v2"
+
+
+OLD, NEW = ModelIdentity("vllm", "m", adapter="v1"), ModelIdentity("vllm", "m", adapter="v2")
+TREATED = {"skills": LOADED, **REVIEWED}
+
+
+def in_one_run(episodes: list[Episode], weights: int) -> list[Episode]:
+    return [msgspec.structs.replace(episode, lane=f"{episode.lane}-a{weights}") for episode in episodes]
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_weights_that_never_learned_measure_no_effect_of_skills_and_no_interaction(
+    write_run: WriteRun, runs: int
+) -> None:
+    """Off solves 1 of 6 tasks under the old weights and 3 under the new, on 1 and 6."""
+    before = [*worlds("off", solved=1, model=OLD), *worlds("on", solved=1, model=OLD)]
+    after = [*worlds("off", solved=3, model=NEW), *worlds("on", solved=6, model=NEW, **TREATED)]
+    if runs == 1:
+        found = verdict(write_run([*in_one_run(before, 0), *in_one_run(after, 1)], wanted=192))
+    else:
+        found = verdict(write_run(before, "old", wanted=96), write_run(after, "new", wanted=96))
+    assert found.comparison
+    both = found.comparison.decomposition
+    assert both
+    assert both.sentence().startswith(
+        "Both the weights and the skills made a difference: combined +83 points (95 % interval "
+    )
+    assert "weights with skills off +33 points" in both.sentence()
+    assert "skills under v2 +50 points" in both.sentence()
+    assert "; skills under v1 and the interaction: not measured: `on` never learned (0 of 48" in both.sentence()
+    effects = both.to_dict()["effects"]
+    assert [effects[name] for name in ("skills", "interaction", "skills_before")] == [None] * 3
+    assert effects["weights"]["p_adjusted"] == pytest.approx(2 / 2**8), "two tests are left for Holm"
+    assert not any(line.startswith("interaction") or "under v1:" in line for line in both.lines())
+
+
+def test_skills_that_neither_weights_had_leave_the_effect_of_the_weights(write_run: WriteRun) -> None:
+    before, after = (
+        write_run([*worlds("off", solved=solved, model=model), *worlds("on", solved=solved, model=model)], name)
+        for solved, model, name in ((1, OLD, "old"), (3, NEW, "new"))
+    )
+    found = verdict(before, after)
+    assert found.sentence.startswith("The weights made a difference: combined +33 points")
+    assert "; skills and the interaction: not measured: `on` never learned (0 of 48" in found.sentence
+
+
+def test_skills_under_both_weights_keep_the_interaction(write_run: WriteRun) -> None:
+    before = [*worlds("off", solved=1, model=OLD), *worlds("on", solved=1, model=OLD, **TREATED)]
+    after = [*worlds("off", solved=1, model=NEW), *worlds("on", solved=6, model=NEW, **TREATED)]
+    found = verdict(write_run(before, "old"), write_run(after, "new"))
+    assert found.sentence.startswith("The effect of skills depends on the weights: no difference shown: +0 points")
 
 
 def test_a_run_that_goes_on_says_so_far(write_run: WriteRun) -> None:
