@@ -37,8 +37,8 @@ class Registered:
 
     @property
     def under_way(self) -> bool:
-        """Whether episodes are missing that no stopping rule has made superfluous."""
-        return self.progress.finished < self.progress.wanted and not self.progress.ended
+        """Whether more episodes may finish: see `Progress.under_way`."""
+        return self.progress.under_way
 
     @property
     def looks(self) -> bool:
@@ -80,7 +80,19 @@ class Registered:
 
     @property
     def status(self) -> str:
-        """What limits the verdict: that the run is under way, or how and whether it was decided."""
+        """What limits the verdict: that the run is under way, how and whether it was decided, or what it lacks."""
+        return "; ".join(filter(None, (self._decided(), self._lacks())))
+
+    def _lacks(self) -> str:
+        """The episodes that errors cost a run that is over; "" if none."""
+        if self.plan is None or self.under_way or self.progress.ended or not self.progress.blocked:
+            return ""
+        return (
+            f"{self.progress.blocked:,} of {self.progress.wanted:,} episodes errored or could not follow one that did; "
+            "their pairs are left out (--resume retries them)"
+        )
+
+    def _decided(self) -> str:
         monitor = self.progress.monitor
         if self.looks and monitor:
             if monitor.decision:

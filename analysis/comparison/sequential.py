@@ -1,6 +1,6 @@
 """The registered comparison, looked at unit by unit: the decision to stop, and the result that is valid at any time."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ import pandas as pd
 from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.analysis.stats.anytime import Look, bets_for, look
 from hermes_lab.lane import lane_key
-from hermes_lab.manifest import read_manifest
+from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.registration import Primary, may_stop, read_plan
 
 
@@ -68,6 +68,12 @@ class Monitor:
         while self.decision is None and self.units < primary.units and self._is_whole(self.units):
             self._close(self._units[self.units])
 
+    def close(self) -> None:
+        """Counts the units that will never be whole, with the pairs they have; for a run of which nothing more can be
+        expected. No decision is made: nothing was left to stop."""
+        while self.decision is None and self.units < self.primary.units:
+            self._sum(self._units[self.units])
+
     @property
     def units(self) -> int:
         """Units that count."""
@@ -83,6 +89,11 @@ class Monitor:
         return all(len(side) >= self.primary.pairs for side in self._units[number])
 
     def _close(self, unit: _Unit) -> None:
+        self._sum(unit)
+        if self.primary.stop != "never" and (found := self.look()):
+            self.decision = self._decide(found)
+
+    def _sum(self, unit: _Unit) -> None:
         changes = [
             int(after) - int(before)
             for task, before in unit.before.items()
@@ -90,8 +101,6 @@ class Monitor:
         ]
         self._sums.append(sum(changes))
         self._sizes.append(len(changes))
-        if self.primary.stop != "never" and (found := self.look()):
-            self.decision = self._decide(found)
 
     def _decide(self, found: Look) -> Decision | None:
         primary, effect = self.primary, self.primary.effect
@@ -114,11 +123,18 @@ class Progress(NamedTuple):
     wanted: int
     first_started: str
     """When the first episode started; "" without one."""
+    blocked: int = 0
+    """Episodes that errored, or that cannot run since one before them in their lane errored."""
 
     @property
     def ended(self) -> Decision | None:
         """The decision that ended the run before all of its episodes; None if none did."""
         return self.monitor.decision if self.monitor and self.finished < self.wanted else None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether episodes are missing that no stopping rule has made superfluous and no error holds up."""
+        return self.finished + self.blocked < self.wanted and not self.ended
 
 
 PROGRESS = ["lane", "phase", "round", "suite", "task_id", "sample", "status", "success", "started_at"]
@@ -127,17 +143,34 @@ PROGRESS = ["lane", "phase", "round", "suite", "task_id", "sample", "status", "s
 
 def progress_of(run: Path, rows: Iterable[tuple[Any, ...]]) -> Progress:
     """How far a run is, from the `PROGRESS` columns of its episodes. Raises `ConfigError` for a changed plan."""
-    plan, wanted = read_plan(run), read_manifest(run).wanted
+    plan, manifest = read_plan(run), read_manifest(run)
     primary = plan.primary if plan else None
     monitor = Monitor(primary) if primary and primary.sequential else None
-    finished, first = 0, ""
+    done: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    held_up, first = set(), ""
     for lane, phase, round_, suite, task, sample, status, success, started in rows:
         first = min(first or started, started)
         if status == "ok":
-            finished += 1
+            done[lane] += 1
             if monitor:
                 monitor.add(lane, phase, round_, (suite, task, sample), success)
-    return Progress(monitor, finished, wanted, first)
+        elif status == "errored":
+            errors[lane] += 1
+            if phase == "learn":  # a held-out episode holds nothing up
+                held_up.add(lane)
+    missing = {lane: _per_lane(manifest) - done[lane] if lane in held_up else errors[lane] for lane in errors}
+    found = Progress(monitor, done.total(), manifest.wanted, first, sum(missing.values()))
+    if monitor and not found.under_way:
+        monitor.close()
+    return found
+
+
+def _per_lane(manifest: RunManifest) -> int:
+    """The episodes of each lane of an experiment."""
+    learning = manifest.config["learning"]
+    weights = max(1, len(learning["adapters"]))
+    return manifest.wanted // (len(learning["arms"]) * learning["replicates"] * learning["worlds"] * weights)
 
 
 def stopped_early(run: Path) -> Decision | None:

@@ -58,14 +58,22 @@ def study(
         found, pending = _finished(found)
     elif code := _run(found, only_plan=only_plan, quiet=quiet, json=json):
         return code
-    if not only_plan:
-        _answer(found, pending, plots.value, quiet=quiet, json=json)
-    return 0
+    if only_plan:
+        return 0
+    _answer(found, pending, plots.value, quiet=quiet, json=json)
+    incomplete = [run.folder for run in found.runs if not _is_finished(run.folder)]
+    for folder in incomplete:
+        output.say(f"incomplete, some episodes errored: {folder}; run the same command again to retry them")
+    return _UNFINISHED if incomplete and not so_far else 0
+
+
+_UNFINISHED = 3
+"""The exit code of a run with missing episodes."""
 
 
 def _finished(study: Study) -> tuple[Study, list[str]]:
     """The study with its finished runs only, and the folders of the others."""
-    done = [run for run in study.runs if _is_finished(run.folder)]
+    done = [run for run in study.runs if _is_finished(run.folder) or _is_over(run.folder)]
     if not done:
         raise ConfigError(f"{study.folder}: no run of this study is finished; leave out --so-far to run it")
     return study._replace(runs=done), [str(run.folder) for run in study.runs if run not in done]
@@ -80,8 +88,21 @@ def _is_finished(folder: Path) -> bool:
         return False
 
 
+def _is_over(folder: Path) -> bool:
+    """Whether only errored episodes, and those that cannot run without them, are missing."""
+    from hermes_lab.analysis.comparison.sequential import PROGRESS, progress_of
+    from hermes_lab.analysis.data.columns import read_columns
+
+    try:
+        found = progress_of(folder, read_columns(folder, PROGRESS))
+    except ConfigError:  # no run
+        return False
+    return found.finished > 0 and not found.under_way
+
+
 def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
-    """Plans all runs, and runs the unfinished ones."""
+    """Plans all runs, and runs the unfinished ones. A run that only errors left incomplete does not hold up the
+    others."""
     # All are planned before the first is run, so that a mistake in the last one shows at once.
     plans = [plan_of("learn", run.sources, run.folder) for run in study.runs]
     if only_plan:
@@ -92,7 +113,8 @@ def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
     for number, (run, plan) in enumerate(zip(study.runs, plans, strict=True), 1):
         output.say(f"{run.folder} ({number} of {len(study.runs)})")
         begun = (run.folder / "run.json").is_file()
-        if code := run_plan(plan, resume=begun, quiet=quiet, json=json, show=_nothing):
+        code = run_plan(plan, resume=begun, quiet=quiet, json=json, show=_nothing)
+        if code and not (code == _UNFINISHED and _is_over(run.folder)):
             output.say(f"the study stopped at {run.folder}; run the same command again to continue")
             return code
     return 0

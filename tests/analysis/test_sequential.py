@@ -55,6 +55,18 @@ def test_an_incomplete_unit_holds_up_those_after_it() -> None:
     assert (monitor.units, monitor.decision) == (0, None)
 
 
+def test_units_that_will_never_be_whole_are_closed_with_the_pairs_they_have_and_decide_nothing() -> None:
+    monitor = Monitor(changed(units=12))
+    monitor.add("on-r0-w0", "learn", 0, "t0", True)
+    for world in range(1, 12):
+        add_world(monitor, world, 0, 4)
+    monitor.close()
+    found = monitor.look()
+    assert found is not None
+    assert (monitor.units, found.units, found.difference) == (12, 11, 1.0)
+    assert monitor.decision is None
+
+
 def test_other_arms_phases_checks_and_lanes_are_ignored_and_repeated_episodes_count_once() -> None:
     monitor = Monitor(changed(phase="heldout", round=3, pairs=1))
     for lane, phase, round_ in (

@@ -158,6 +158,48 @@ def test_a_run_under_way_has_a_verdict_that_may_be_looked_at_or_none(tmp_path: P
     assert "at any look" not in lab("compare", out).stdout
 
 
+def errored(run: Path, *lanes: str, behind: bool) -> None:
+    """The last episode of these lanes errored, or the first one, which the last needs."""
+    for path in (run / "episodes").glob("*.jsonl"):
+        kept = []
+        for episode in map(json.loads, path.read_text().splitlines()):
+            if episode["lane"] in lanes and episode["round"] == (0 if behind else 1):
+                episode |= {"status": "errored", "error": {"kind": "model", "message": "400", "traceback": ""}}
+                episode |= {"success": None, "score": None, "verdicts": []}
+            elif behind and episode["lane"] in lanes:
+                continue
+            kept.append(json.dumps(episode) + "\n")
+        path.write_text("".join(kept))
+
+
+@pytest.mark.parametrize(("behind", "missing", "pairs"), [(False, 1, 11), (True, 2, 10)])
+def test_an_episode_that_stays_errored_costs_its_pair_and_not_the_verdict(
+    whole: Path, tmp_path: Path, behind: bool, missing: int, pairs: int
+) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    errored(run, "on-r0-w1", behind=behind)
+    found = library.compare(run)
+    assert not found.sentence.startswith("not measured")
+    assert f", over {pairs} pairs in 6 worlds" in found.sentence
+    assert (
+        f"; {missing} of 36 episodes errored or could not follow one that did; their pairs are left out (--resume "
+        "retries them)"
+    ) in found.sentence
+    assert "under way" not in str(found)
+    assert "at any look" not in str(found)
+
+
+def test_a_run_with_an_errored_episode_and_others_that_may_still_finish_is_under_way(
+    whole: Path, tmp_path: Path
+) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    errored(run, "on-r0-w1", behind=True)
+    for path in (run / "episodes").glob("*.jsonl"):
+        lines = [line for line in path.read_text().splitlines(True) if json.loads(line)["lane"] != "placebo-r0-w5"]
+        path.write_text("".join(lines))
+    assert "the run is under way (32 of 36 episodes)" in library.compare(run).sentence
+
+
 def test_an_experiment_ends_once_a_difference_is_shown_and_is_not_continued(stopped: Path) -> None:
     episodes = len(list(read_attempts(stopped, Episode)))
     assert episodes < 128 * 0.75

@@ -14,6 +14,8 @@ from hermes_lab.config.sources import load_config
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_attempts
+from hermes_lab.runners.commands import study as study_module
+from hermes_lab.runners.engine.execute import RunPlan
 from hermes_lab.runners.experiments.study import MODEL_NAME, MODEL_URL, read_study
 from hermes_lab.types import Episode
 
@@ -183,6 +185,39 @@ def test_so_far_answers_from_the_runs_that_are_finished_and_runs_nothing(
     assert said["groups"][0]["rates"]["forgetful"] == whole["parts"][0]["rates"]["forgetful"]
     assert sorted(path for path in runs.rglob("episodes/*.jsonl")) == there
     assert "not finished, left out: " in study_command(study, "--so-far").stdout
+
+
+def with_an_error(run: Path) -> None:
+    """The last episode that finished errored instead."""
+    path = next((run / "episodes").glob("*.jsonl"))
+    *kept, last = path.read_text().splitlines()
+    error = {"kind": "model", "message": "400", "traceback": ""}
+    changed = json.loads(last) | {"status": "errored", "error": error, "success": None, "score": None, "verdicts": []}
+    path.write_text("\n".join([*kept, json.dumps(changed)]) + "\n")
+
+
+def test_a_run_that_only_errors_left_incomplete_holds_up_no_other_and_has_results(
+    study: Path, finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(finished.folder, tmp_path / "runs")
+    broken = tmp_path / "runs" / "near" / "forgetful"
+    with_an_error(broken)
+    begun: list[Path] = []
+
+    def run_plan(plan: RunPlan, **_: Any) -> int:
+        """The episode errors again."""
+        begun.append(plan.folder)
+        return 3 if plan.folder == broken else 0
+
+    monkeypatch.setattr(study_module, "run_plan", run_plan)
+    assert study_module.study(study) == 3
+    assert len(begun) == 4
+    said = capsys.readouterr()
+    assert f"incomplete, some episodes errored: {broken}; run the same command again to retry them" in said.err
+    assert study_module.study(study, so_far=True, json=True) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["pending"] == []
+    assert "forgetful" in found["parts"][0]["rates"]
 
 
 def test_a_mistake_in_the_last_part_is_told_before_the_first_is_run(study: Path, tmp_path: Path) -> None:
