@@ -39,7 +39,7 @@ from hermes_lab.analysis.stats.multiple import holm
 from hermes_lab.analysis.stats.paired import LEVEL, PLACES, Codes, intraclass_correlation, mcnemar, rate_of
 from hermes_lab.analysis.stats.power import Lanes
 from hermes_lab.errors import ConfigError
-from hermes_lab.lane import MAIN
+from hermes_lab.lane import MAIN, lane_key
 from hermes_lab.manifest import OWN_LOOP, config_differences, read_manifest
 from hermes_lab.text.counted import counted
 
@@ -120,8 +120,13 @@ def _looked_at(frame: pd.DataFrame, plan: Registered) -> pd.DataFrame:
     monitor = plan.progress.monitor
     if monitor is None:
         return frame
-    places = zip(frame["replicate"].tolist(), frame["world"].tolist(), strict=True)
-    return frame[[monitor.primary.unit(*place) < monitor.units for place in places]]
+    # A plan counts the lanes of its run, whichever world of the suite is the first.
+    units = {
+        lane: monitor.primary.unit(place.replicate, place.world)
+        for lane in frame["lane"].unique()
+        if (place := lane_key(lane))
+    }
+    return frame[frame["lane"].map(units) < monitor.units]
 
 
 def _with_look(comparison: Comparison) -> Comparison:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from hermes_lab.analysis.data.line import Line, read_last
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_key
+from hermes_lab.manifest import read_manifest
 from hermes_lab.text.suggest import did_you_mean
 from hermes_lab.types import Usage
 
@@ -39,8 +40,9 @@ def _arm(line: Line) -> str:
     return place.arm if (place := _place(line.lane)) else line.lane
 
 
-def _world(line: Line) -> int:
-    return place.world if (place := _place(line.lane)) else line.task.world
+def _world(line: Line, first: int = 0, blocks: int = 1) -> int:
+    """The first world of the line's lane, whose number counts the lanes of its run."""
+    return first + place.world * blocks if (place := _place(line.lane)) else line.task.world
 
 
 def _censored(line: Line) -> bool:
@@ -190,11 +192,21 @@ def read_columns(run: Path, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     only checked to be JSON.
     """
     check_columns(columns)
-    name = str(run)
-    made = [_COLUMNS[column] if column != "run" else _Column("", lambda _: name) for column in columns]
+    made = [_column(run, column) for column in columns]
     needed = [field for column in made for field in column.needs.split()]
     values = [column.value for column in made]
     return read_last(run, needed, lambda line: tuple([value(line) for value in values]))
+
+
+def _column(run: Path, column: str) -> _Column:
+    """A column as it is in one run."""
+    if column == "run":
+        name = str(run)
+        return _Column("", lambda _: name)
+    if column == "world" and (run / "run.json").is_file() and (manifest := read_manifest(run)).command == "learn":
+        suite, learning = (manifest.config.get(part, {}) for part in ("suite", "learning"))
+        return _Column("task", functools.partial(_world, first=suite.get("world", 0), blocks=learning.get("blocks", 1)))
+    return _COLUMNS[column]
 
 
 def check_columns(columns: Iterable[str]) -> None:

@@ -25,7 +25,8 @@ class EpisodeRow(Struct, frozen=True):
     seen: bool | None
     """Whether all of these types also occur in training worlds; None if the suite does not say."""
     world: int
-    """The world, i.e. the draw of hidden rules: the lane's, or the task's if the lane has none."""
+    """The world, i.e. the draw of hidden rules, by its number in the suite: the lane's first one, or the task's if the
+    lane has none."""
     lane: str
     """`{arm}-r{replicate}-w{world}` in a learning run (plus `-a{weights}` if weights vary), else `main`."""
     arm: str

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from synthetic_episodes import make_episode
 
+from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.runs import open_runs, refuse_copies
 from hermes_lab.analysis.data.series import clusters_of
 from hermes_lab.errors import ConfigError
@@ -90,3 +91,11 @@ def test_two_runs_without_a_finished_line_are_no_copies(tmp_path: Path) -> None:
     refuse_copies(runs)
     with pytest.raises(ConfigError, match="the same run is given twice"):
         refuse_copies([runs[0], runs[0]])
+
+
+def test_worlds_of_runs_are_those_of_the_suite_and_not_their_numbers_in_each_run(write_run: WriteRun) -> None:
+    episodes = [make_episode(True, lane=f"on-r{r}-w{w}") for r in range(2) for w in range(5)]
+    first, second = write_run(episodes, "first"), write_run(episodes, "second", world=3)
+    assert clusters_of(load_episodes(first, second)).over == "8 worlds"
+    blocks = write_run(episodes, "blocks", world=1, config={"learning": {"blocks": 2, "rounds": 4}})
+    assert sorted(set(load_episodes(blocks)["world"])) == [1, 3, 5, 7, 9]
