@@ -24,6 +24,7 @@ from hermes_lab.analysis.report.data import (
     losses,
     pair_up,
     per_run,
+    run_names,
     usual_order,
 )
 from hermes_lab.analysis.skill_effects.capture import Capture
@@ -109,7 +110,8 @@ def find(
     fits = _named(_per_run(curves, fit_series)) if learns else {}
     summaries = {run: summarize(run) for run in runs}
     by_run = dict(zip(runs, manifests, strict=True))
-    warnings = [*_incomplete(frame, runs, manifests), *_absent(frame, manifests), *_scores(summaries, by_run, said)]
+    folders = {str(run): run for run in runs}
+    warnings = [*_incomplete(frame, runs, manifests), *_absent(frame, by_run), *_scores(summaries, by_run, said)]
     if len(runs) > 2:
         warnings.append(f"{len(runs)} runs: the verdict compares the first with the last")
     if from_suite.leaks:
@@ -137,9 +139,9 @@ def find(
         warnings=warnings,
         learns=learns,
         evaluations={
-            name: content
-            for (name, _), content in zip(per_run(frame), summaries.values(), strict=False)
-            if content["evaluation"]
+            name: summary
+            for name, rows in per_run(frame)
+            if (summary := summaries[folders[rows["run"].iloc[0]]])["evaluation"]
         },
     )
 
@@ -221,10 +223,13 @@ def _scores(
         yield from (f"{where}{warning}" for warning in content["warnings"] if warning not in shown)
 
 
-def _absent(frame: pd.DataFrame, manifests: Sequence[RunManifest]) -> Iterator[str]:
+def _absent(frame: pd.DataFrame, manifests: Mapping[Path, RunManifest]) -> Iterator[str]:
     """Configured arms without episodes."""
-    for manifest, (run, rows) in zip(manifests, per_run(frame), strict=True):
+    names = run_names(list(map(str, manifests)))
+    for run, manifest in manifests.items():
+        rows = frame[frame["run"] == str(run)]
+        where = f"{names[str(run)]}, " if len(names) > 1 else ""
         asked = manifest.config.get("learning", {}).get("arms", ()) if manifest.command == "learn" else ()
         for arm in asked:
             if not rows["arm"].eq(arm).any():
-                yield f"{run}arm {arm} has no episodes yet"
+                yield f"{where}arm {arm} has no episodes yet"

@@ -1,6 +1,7 @@
 """The first screen: verdict, effect, cost, regressions and warnings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import urlencode
 
 import pandas as pd
@@ -9,8 +10,8 @@ from hermes_lab.analysis.comparison.decomposition import Effect, TwoByTwo
 from hermes_lab.analysis.comparison.pairs import METRICS
 from hermes_lab.analysis.comparison.verdict import ComparisonResult
 from hermes_lab.analysis.report import charts
-from hermes_lab.analysis.report.data import Losses, Sides
-from hermes_lab.analysis.report.findings import Findings
+from hermes_lab.analysis.report.data import Losses, Sides, per_run
+from hermes_lab.analysis.report.findings import Arm, Findings
 from hermes_lab.analysis.report.markup import Markup, element, join
 from hermes_lab.analysis.report.skills_section import uplift_table
 from hermes_lab.analysis.report.words import duration, interval, number, percent, points
@@ -26,10 +27,13 @@ def first_screen(found: Findings, frame: pd.DataFrame, agents: Sequence[str] = (
     """The first section of the page. It quotes the verdict verbatim, as everywhere. `agents` are the programs that
     worked, a line each."""
     sentence, more = _headline(found.verdict)
-    if found.sides is None and found.uplifts is None:
+    alone = found.sides is None and found.uplifts is None
+    if alone and not found.several:
         sentence, more = _alone(found), "" if found.evaluations else found.verdict.sentence
     plan = found.verdict.comparison.registered if found.verdict.comparison else None
     said = [line for line in (more, *found.verdict.causes, *(plan.lines() if plan else ()), *agents) if line]
+    if alone and found.several:
+        said += [_rate_of(arm) for arm in found.arms]
     parts = [element("h1", _told(sentence), id="verdict-sentence"), _warnings(found.warnings)]
     if found.uplifts is not None:
         said.append("A run of `hermes-lab skills uplift`: the same tasks with a lane's library and without one skill")
@@ -50,8 +54,15 @@ def _headline(said: ComparisonResult) -> tuple[str, str]:
     return whole + sentence, more
 
 
+def _rate_of(arm: Arm) -> str:
+    """What one series of several runs did, where the runs are not compared."""
+    if not arm.success.trials:
+        return f"{arm.name}: not measured: no episode was judged"
+    return f"{arm.name}: solved {percent(arm.success.value)} of {arm.success.trials:,} episodes at the first submission"
+
+
 def _alone(found: Findings) -> str:
-    """The headline without a comparison."""
+    """The headline of a single run without a comparison."""
     arm = found.arms[0]
     if not any(arm.success.trials for arm in found.arms):
         return "No verdict: no episode was judged"
@@ -197,11 +208,21 @@ def _regressions(found: Findings, frame: pd.DataFrame) -> Markup:
 def _failures(found: Findings, frame: pd.DataFrame) -> Markup:
     """Failed tasks of a plain run to look at first."""
     title = "Failures to look at first"
-    (content,) = found.evaluations.values()
+    rows_of = dict(per_run(frame))
+    parts = []
+    for name, content in found.evaluations.items():
+        if found.several:
+            parts.append(element("p", name.removesuffix(", "), class_="axis"))
+        parts.append(_failures_of(content, frame, rows_of[name]))
+    return _card(title, *parts)
+
+
+def _failures_of(content: Mapping[str, Any], frame: pd.DataFrame, rows: pd.DataFrame) -> Markup:
+    """Those of one run, whose episodes are the `rows` of the table."""
     failures = content["evaluation"]["failures"]
     if not failures:
-        return _card(title, element("p", "None." if content["scored"] else _UNJUDGED, class_="none"))
-    numbers = {key: number for number, key in enumerate(frame["key"])}
+        return element("p", "None." if content["scored"] else _UNJUDGED, class_="none")
+    numbers = dict(zip(rows["key"], rows.index, strict=True))
     items = [
         element(
             "li",
@@ -210,7 +231,7 @@ def _failures(found: Findings, frame: pd.DataFrame) -> Markup:
         )
         for each in failures
     ]
-    return _card(title, element("ol", *items, class_="worst"))
+    return element("ol", *items, class_="worst")
 
 
 def _summary(part: Losses, sides: Sides) -> str:

@@ -488,3 +488,38 @@ def test_a_broken_curve_of_a_package_changes_no_report(
     monkeypatch.syspath_prepend(tmp_path)
     assert "own" in curve_names()
     assert page_of(run) == before
+
+
+def test_plain_runs_of_other_tasks_have_a_page_with_the_rate_of_each(write_run: WriteRun) -> None:
+    first, second = (
+        write_run(
+            [make_episode(task % 10 < solved, task=task) for task in range(start, start + 10)],
+            name,
+            wanted=10,
+            command="run",
+            path=f"{name}.jsonl",
+        )
+        for name, start, solved in (("first", 0, 5), ("second", 100, 7))
+    )
+    page = page_of(first, second)
+    heading = page.partition('id="verdict-sentence">')[2].partition("</h1>")[0]
+    assert heading.startswith("Not measured: ")
+    text = words(page)
+    assert "First, model-a: solved 50 % of 10 episodes at the first submission." in text.replace("\u00a0", " ")
+    assert "Second, model-a: solved 70 % of 10 episodes at the first submission." in text.replace("\u00a0", " ")
+    links = re.findall(r'href="#episode=[^"]*run=(\d)[^"]*"[^>]*>(t\d+)<', page)
+    assert {(run, int(task[1:]) >= 100) for run, task in links} == {("0", False), ("1", True)}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_run_without_episodes_beside_others_is_no_error_and_takes_no_other_name(
+    write_run: WriteRun, first: bool
+) -> None:
+    empty = write_run([], "empty", wanted=10, command="run", path="a.jsonl")
+    run = write_run([make_episode(task < 5, task=task) for task in range(10)], "whole", wanted=10, command="run")
+    text = words(page_of(*((empty, run) if first else (run, empty))))
+    assert f"Not measured: {empty} has no episodes yet." in text
+    assert "solved 50 % of 10 episodes at the first submission" in text.replace("\u00a0", " ")
+    assert "empty: the run is not finished: results are based on 0 of 10 episodes" in text
+    experiment = write_run(episodes(), "experiment", wanted=120)
+    assert "experiment, skills on" in words(page_of(run, experiment, empty))
