@@ -7,7 +7,7 @@ import pandas as pd
 
 from hermes_lab.analysis.audit.claims import Measured
 from hermes_lab.analysis.audit.published import CASE_TASKS, TABLE_PERCENT, THRESHOLD
-from hermes_lab.analysis.fitting.fit import scored_episodes
+from hermes_lab.analysis.fitting.fit import OUT_OF_RANGE, scored_episodes
 from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.analysis.survival.times import fit_times
@@ -40,16 +40,19 @@ def measure(frame: pd.DataFrame, *, draws: int = 400, seed: int = 0) -> Measurem
     if len(learnt[["model", "adapter", "adapter_digest"]].drop_duplicates()) > 1:
         raise ConfigError("several sets of weights: audit a run with a single one")
     found, notes = {"skills/100": _skills(learnt)}, []
+    # One arm under one set of weights is one series, whose name has no comma.
     fits = {
-        name.rpartition(", ")[2]: each.fit(draws=draws, seed=seed)
+        name.partition(", ")[2]: each.fit(draws=draws, seed=seed)
         for name, each in scored_episodes(learning, "domain").items()
     }
-    for name, rows in learnt.groupby("domain", sort=False):
-        domain = str(name)
-        fit = fits[domain]
+    for domain in map(str, learnt["domain"].unique()):
+        fit = fits.get(domain)
+        if fit is None:
+            notes.append(f"{domain}: not measured: {OUT_OF_RANGE}")
+            continue
         notes.append(f"{domain}: {fit.sentence()}")
         found |= {f"{domain}/{key}": value for key, value in _success(fit, fit.reach).items()}
-        found[f"{domain}/time-saved/{CASE_TASKS}"] = _time_saved(rows, draws, seed)
+        found[f"{domain}/time-saved/{CASE_TASKS}"] = _time_saved(learning, domain, fit.reach, draws, seed)
     return Measurements(found, notes)
 
 
@@ -77,10 +80,9 @@ def _success(fit: Fit, end: float) -> dict[str, Measured]:
     return found
 
 
-def _time_saved(rows: pd.DataFrame, draws: int, seed: int) -> Measured:
-    end = float(rows["experience"].max())
+def _time_saved(learning: pd.DataFrame, domain: str, end: float, draws: int, seed: int) -> Measured:
     try:
-        fit = fit_times(rows, draws=draws, seed=seed)
+        fit = fit_times(learning, domain=domain, draws=draws, seed=seed)
     except ConfigError:
         return Measured(None, note="not measured")
     if not fit.identified:

@@ -35,6 +35,9 @@ def refit(curve: Curve, counts: Counts, weights_B_C: Array, starts_S_P: Array) -
 _ALIKE = 0.2
 """The dispersion below which runs are nearly copies of each other."""
 
+OUT_OF_RANGE = "no scored episode in the range of experience that all lanes reached"
+"""Why a domain has no curve."""
+
 Refit = Callable[[Curve, Counts, Array, Array], Array]
 """The signature of `refit`, e.g. for a distributed version."""
 
@@ -134,7 +137,7 @@ def scored_episodes(frame: pd.DataFrame, by: str = "series", phase: str = "learn
     rows = rows.assign(series=series_of(rows)) if len(rows) else rows.assign(series="")
     found = {}
     for _, of_series in rows.groupby("series", sort=False):
-        shared, limits = _in_common(of_series)
+        shared, limits = in_common(of_series)
         scored = shared[shared["success"].notna()]
         names = scored["series"] if by == "series" else scored["series"] + ", " + scored[by].astype(str)
         for name, chosen in scored.groupby(names, sort=False):
@@ -164,8 +167,11 @@ def refuse_mixed(frame: pd.DataFrame) -> None:
         )
 
 
-def _in_common(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """The rows of one series at experience that all of its lanes reached, scored or not, and that range in words."""
+def in_common(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The rows of one series at experience that all of its lanes reached, scored or not, and that range in words.
+
+    The words are "" if that is all of them. Raises `ConfigError` for lanes that share no experience.
+    """
     spans = rows.groupby(["run", "lane"])["experience"].agg(["min", "max"])
     first, last, longest = spans["min"].max(), spans["max"].min(), spans["max"].max()
     if (first, last) == (spans["min"].min(), longest):

@@ -18,6 +18,7 @@ import pandas as pd
 from hermes_lab.analysis.curves import Array, Curve
 from hermes_lab.analysis.curves.exponential import Exponential
 from hermes_lab.analysis.data.series import clusters_of, series_of
+from hermes_lab.analysis.fitting.fit import in_common
 from hermes_lab.analysis.fitting.identification import curve_blocker, data_blocker, parameter_blocker
 from hermes_lab.analysis.fitting.likelihood import (
     EXACT,
@@ -80,6 +81,8 @@ class Pooled:
     spread_P: Array
     dispersion: float
     p_value: float
+    over: str
+    """The clusters of all groups, and the range of experience: `20 worlds`."""
 
     @property
     def disagree(self) -> bool:
@@ -89,7 +92,7 @@ class Pooled:
     def sentence(self) -> str:
         """The population's curve and whether the groups share it, in one line."""
         reason = "; ".join(dict.fromkeys(estimate.reason for estimate in self.population if estimate.reason))
-        curve = f"not identified: {reason}" if reason else ", ".join(map(str, self.population))
+        curve = f"not identified: {reason}" if reason else f"{', '.join(map(str, self.population))}, over {self.over}"
         alike = "disagree" if self.disagree else "show no difference"
         return f"{curve}; the {len(self.groups)} groups {alike} (p = {self.p_value:.2g})"
 
@@ -105,6 +108,7 @@ class Pooled:
             "dispersion": self.dispersion,
             "p_value": self.p_value,
             "disagree": self.disagree,
+            "over": self.over,
         }
 
 
@@ -114,13 +118,18 @@ def pool_series(
     """The partially pooled curves of each series of `load_episodes`, grouped by column `by`.
 
     Clusters come from `hermes_lab.analysis.data.series.clusters_of` within each group; groups are taken as independent
-    even if they share lanes. Raises `ConfigError` if a series has fewer than three groups."""
-    scored = frame[frame["success"].notna() & (frame["phase"] == phase)]
+    even if they share lanes. As in `scored_episodes`, only experience that all lanes of the series reached counts.
+
+    Raises `ConfigError` if a series has fewer than three groups there, or its lanes share no experience.
+    """
+    lessons = frame[frame["phase"] == phase]
     found = {}
-    for series, rows in scored.groupby(series_of(scored), sort=False):
+    for series, whole in lessons.groupby(series_of(lessons), sort=False):
+        shared, limits = in_common(whole)
+        rows = shared[shared["success"].notna()]
         clusters, groups = clusters_of(rows), rows[by].astype(str).tolist()
         n, success = rows["experience"].to_numpy(), rows["success"].to_numpy(dtype=bool)
-        found[str(series)] = pool_curves(n, success, clusters.labels, groups, curve, unit=clusters.unit)
+        found[str(series)] = pool_curves(n, success, clusters.labels, groups, curve, unit=clusters.unit, limits=limits)
     return found
 
 
@@ -132,8 +141,9 @@ def pool_curves(
     curve: Curve | None = None,
     *,
     unit: str = "run",
+    limits: str = "",
 ) -> Pooled:
-    """Episodes as in `fit_curve`, each of a `group`; `unit` names the clusters.
+    """Episodes as in `fit_curve`, each of a `group`; `unit` names the clusters, and `limits` the range of experience.
 
     Raises `ConfigError` for fewer than three groups.
     """
@@ -166,19 +176,18 @@ def pool_curves(
     blocker = data_blocker(episodes, total.n_N.size, len(middle_P)) or curve_blocker(
         spare, evidence, curve.degenerate(middle_P, total.n_N)
     )
+    over = counted(len(set(cluster)), unit) + limits
     gain = 2 * (apart - float(common.log_likelihood_B[0])) / dispersion
     return Pooled(
         curve=curve,
-        population=_estimates(
-            curve, model.mean_P, student(len(names)) * model.mean_error_P, counted(spare, unit), blocker
-        ),
+        population=_estimates(curve, model.mean_P, student(len(names)) * model.mean_error_P, over, blocker),
         groups=tuple(
             PooledGroup(
                 name,
                 int(own_D_C[d].sum()),
                 unit,
                 int(counts.trials[d].sum()),
-                _estimates(curve, model.theta_D_P[d], Z95 * model.error_D_P[d], counted(len(owners), unit), blocker),
+                _estimates(curve, model.theta_D_P[d], Z95 * model.error_D_P[d], over, blocker),
                 alone.parameters_B_P[d],
             )
             for d, name in enumerate(names)
@@ -186,6 +195,7 @@ def pool_curves(
         spread_P=np.sqrt(model.variance_P),
         dispersion=dispersion,
         p_value=_chance(gain, (len(names) - 1) * len(middle_P)),
+        over=over,
     )
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from hermes_lab.analysis.curves import Array, CurveParameter
 from hermes_lab.analysis.data.series import clusters_of
+from hermes_lab.analysis.fitting.fit import in_common
 from hermes_lab.analysis.fitting.identification import curve_blocker, data_blocker, parameter_blocker
 from hermes_lab.analysis.fitting.result import Estimate, aicc
 from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS, cluster_weights, levels
@@ -152,14 +153,22 @@ def fit_time_curve(
     )
 
 
-def fit_times(frame: pd.DataFrame, *, draws: int = 200, seed: int = 0) -> TimeFit:
-    """The time curve of the judged episodes of `load_episodes`; clusters are
-    `hermes_lab.analysis.data.series.clusters_of`.
+def fit_times(frame: pd.DataFrame, *, domain: str = "", draws: int = 200, seed: int = 0) -> TimeFit:
+    """The time curve of the judged episodes of one series of `load_episodes`, or of those of a `domain`.
+
+    Clusters are `hermes_lab.analysis.data.series.clusters_of`. Only experience that all lanes of the frame reached
+    counts, as in `hermes_lab.analysis.fitting.fit.scored_episodes`: if slow lanes end early, the others are faster, and
+    that is no learning.
 
     The clock stops when a submission is accepted. An episode without an accepted submission is censored when it ends,
     as if it had needed longer, which favours an agent that gives up early.
     """
-    judged = frame[frame["accepted"].notna() & (frame["seconds"] > 0)]
+    if frame.empty:
+        raise ConfigError("no judged episodes to fit a time curve to")
+    shared, limits = in_common(frame)
+    judged = shared[shared["accepted"].notna() & (shared["seconds"] > 0)]
+    if domain:
+        judged = judged[judged["domain"] == domain]
     if judged.empty:
         raise ConfigError("no judged episodes to fit a time curve to")
     labels, over, _ = clusters_of(judged)
@@ -170,7 +179,7 @@ def fit_times(frame: pd.DataFrame, *, draws: int = 200, seed: int = 0) -> TimeFi
         labels,
         draws=draws,
         seed=seed,
-        over=over,
+        over=over + limits,
     )
 
 

@@ -235,7 +235,7 @@ def _pooled(
     frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int, runs: list[Path], *, json: bool
 ) -> None:
     from hermes_lab.analysis.curves import find_curve
-    from hermes_lab.analysis.fitting.fit import fit_series
+    from hermes_lab.analysis.fitting.fit import OUT_OF_RANGE, fit_series
     from hermes_lab.analysis.fitting.forms import MIN_RUNS
     from hermes_lab.analysis.fitting.pooling import pool_series
 
@@ -244,18 +244,29 @@ def _pooled(
     form = find_curve(curve)
     pooled = pool_series(frame, form, by=by.value, phase=phase.value)
     alone = fit_series(frame, form, by=by.value, phase=phase.value, draws=draws)
+    left_out = [f"{name}: not measured: {OUT_OF_RANGE}" for name in _groups_of(frame, by, phase) if name not in alone]
     if json:
         reports = {name: fitted.to_dict() for name, fitted in alone.items()}
         groups = {name: found.to_dict() for name, found in pooled.items()}
-        output.print_json(reports | {"warnings": _warnings(runs), "pooled": groups})
+        output.print_json(reports | {"warnings": [*left_out, *_warnings(runs)], "pooled": groups})
         return
     for series, found in pooled.items():
         typer.echo(f"{series}: {found.sentence()}")
         for group in found.groups:
-            own = alone[f"{series}, {group.name}"]
+            own = alone[f"{series}, {group.name}"]  # both leave out what not all lanes reached
             stands_alone = own.identified and own.runs >= MIN_RUNS
             typer.echo(f"  {group.name}: {own.sentence() if stands_alone else group.sentence()}")
+    for line in left_out:
+        typer.echo(line)
     say_warnings_of(*runs)
+
+
+def _groups_of(frame: "pd.DataFrame", by: By, phase: Phase) -> list[str]:
+    """The names of the curves that the scored episodes of the frame could have."""
+    from hermes_lab.analysis.data.series import series_of
+
+    scored = frame[(frame["phase"] == phase.value) & frame["success"].notna()]
+    return list(dict.fromkeys(series_of(scored) + ", " + scored[by.value].astype(str)))
 
 
 def _picture(run: Path, frame: "pd.DataFrame", fits: dict[str, "Fit"], phase: Phase, plot: Path | None) -> Path:

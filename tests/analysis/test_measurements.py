@@ -70,3 +70,16 @@ def test_several_sets_of_weights_are_refused(simulate_run: SimulateRun) -> None:
     frame = simulate_run({"on": TRUTH}, replicates=6, tasks=20)
     with pytest.raises(ConfigError, match="several sets of weights"):
         measure(pd.concat([frame, frame.assign(adapter="sft")], ignore_index=True))
+
+
+def test_a_domain_that_not_all_lanes_reached_and_one_with_a_comma_are_no_error(simulate_run: SimulateRun) -> None:
+    frame = as_domain(simulate_run({"on": TRUTH}, replicates=6, tasks=20), "maths, hard")
+    frame.loc[frame["experience"] >= 10, "domain"] = "late"
+    frame = frame[(frame["lane"] != "on-r0-w0") | (frame["experience"] < 5)]
+    measured = measure(frame, draws=5)
+    assert [note.partition(": ")[0] for note in measured.notes] == ["maths, hard", "late"]
+    assert measured.notes[1].endswith(
+        "not measured: no scored episode in the range of experience that all lanes reached"
+    )
+    assert "maths, hard/initial" in measured.by_claim
+    assert "late/initial" not in measured.by_claim

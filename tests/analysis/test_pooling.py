@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import numpy as np
@@ -133,3 +134,24 @@ def test_domains_of_a_run_are_pooled_by_series(write_run: Any) -> None:
     assert list(pooled) == ["skills on"]
     assert [group.name for group in pooled["skills on"].groups] == list(ALIKE)
     assert pooled["skills on"].to_dict()["groups"]["code"]["runs"] == 3
+
+
+def ends_early(seed: int, lanes: int = 40) -> pd.DataFrame:
+    """Flat lanes in three domains; those of the weak half end after 6 to 15 tasks of each."""
+    draw = np.random.default_rng(seed)
+    rows = [
+        {"lane": f"on-r0-w{lane}", "world": lane, "domain": f"d{domain}", "experience": n, "success": bool(solved)}
+        for lane in range(lanes)
+        for domain in range(3)
+        for n, solved in enumerate(draw.random(40 if lane % 2 else draw.integers(6, 16)) < (0.9 if lane % 2 else 0.4))
+    ]
+    same = {"run": "a", "suite": "s", "arm": "on", "weights": 0, "phase": "learn"}
+    return pd.DataFrame(rows).assign(**same, model="m", adapter="", adapter_digest="").astype({"success": "boolean"})
+
+
+def test_weak_lanes_that_end_early_are_no_learning_in_any_domain() -> None:
+    found = pool_series(ends_early(0))["skills on"]
+    assert all(estimate.reason for estimate in found.population)
+    assert all(any(estimate.reason for estimate in group.estimates) for group in found.groups)
+    assert re.fullmatch(r"40 runs at 0 to \d+ tasks seen, which all have \(some have 39\)", found.over)
+    assert found.to_dict()["over"] == found.over

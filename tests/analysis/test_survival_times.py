@@ -152,3 +152,19 @@ def test_few_values_of_experience_are_given_as_the_reason() -> None:
     fit = simulate(30, tasks=3)
     assert fit.reason == "fewer than 4 values of experience (3)"
     assert math.isfinite(fit.log_likelihood)
+
+
+def test_slow_lanes_that_end_early_are_no_saved_time() -> None:
+    """Lanes of 2 and 8 seconds that never get faster; the slow half ends after 10 tasks."""
+    draw = np.random.default_rng(0)
+    rows = [
+        {"lane": f"on-r0-w{lane}", "world": lane, "experience": n, "seconds": (2 if lane % 2 else 8) * noise}
+        for lane in range(40)
+        for n, noise in enumerate(np.exp(0.4 * draw.standard_normal(40 if lane % 2 else 10)))
+    ]
+    same = {"run": "a", "suite": "s", "weights": 0, "domain": "code", "accepted": True}
+    frame = pd.DataFrame(rows).assign(**same).astype({"accepted": "boolean"})
+    fit = fit_times(frame, draws=40)
+    assert not fit.identified
+    assert fit.over == "40 runs at 0 to 9 tasks seen, which all have (some have 39)"
+    assert fit_times(frame, domain="code", draws=5).episodes == fit.episodes == 400

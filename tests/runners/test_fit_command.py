@@ -123,6 +123,22 @@ def test_pooled_domains_lean_on_each_other(run: Path) -> None:
     assert [line.strip().split(":")[0] for line in lines[1:4]] == list(DOMAINS)
 
 
+def test_a_domain_that_not_all_lanes_reached_is_named_and_not_pooled(run: Path, tmp_path: Path) -> None:
+    """The first lane of each arm ends after 10 tasks; a fourth domain begins with the 20th."""
+    other = tmp_path / "run"
+    shutil.copytree(run, other)
+    for path in (other / "episodes").glob("*.jsonl"):
+        made = map(json.loads, path.read_text().splitlines())
+        kept = [each for each in made if not (each["lane"].endswith("-r0-w0") and each["experience"] >= 10)]
+        for each in kept:
+            each["task"]["domain"] = "late" if each["experience"] >= 20 else each["task"]["domain"]
+        path.write_text("".join(json.dumps(each) + "\n" for each in kept))
+    why = "not measured: no scored episode in the range of experience that all lanes reached"
+    lines = fit(other, "--pool", "--draws", "0").splitlines()
+    assert [line for line in lines if "late" in line] == [f"skills off, late: {why}", f"skills on, late: {why}"]
+    assert f"skills on, late: {why}" in json.loads(fit(other, "--pool", "--draws", "0", "--json"))["warnings"]
+
+
 def test_json_holds_the_fit_the_threshold_and_the_forms(run: Path) -> None:
     found = json.loads(fit(run, "--json", "--threshold", "0.95", "--curve", "best", "--draws", "100"))
     on = found["skills on"]
