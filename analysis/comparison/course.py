@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hermes_lab.analysis.data.series import series_of
-from hermes_lab.analysis.stats.intervals import wilson
+from hermes_lab.analysis.stats.paired import rate_of
 
 RANGES = ((1, 10), (11, 20), (21, 30), (31, 50), (51, 100))
 """First and last iteration, counted from 1. Longer lanes get one more range for the rest."""
@@ -20,7 +20,7 @@ def course(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per series and range of iterations with a finished episode of phase `learn`.
 
     first, last: the range, as far as lanes reached it. lanes: their number. episodes: finished ones; scored: judged.
-    success, low, high: success at the first submission with its Wilson interval (episodes taken as independent).
+    success, low, high: success at the first submission with its interval (`hermes_lab.analysis.stats.rates`).
     seconds: median wall clock of an episode without its review; censored: the share of episodes stopped by a budget.
     With half or more censored, the median is a lower bound.
     tokens: mean per episode, review included. reuse: share of episodes that loaded a skill.
@@ -77,8 +77,8 @@ def _parts(group: pd.DataFrame) -> Iterator[tuple[int, int, pd.DataFrame]]:
 
 
 def _stretch(part: pd.DataFrame, first: int, last: int) -> dict[str, object]:
-    scored, solved = int(part["success"].count()), int(part["success"].sum())
-    low, high = wilson(solved, scored)
+    solved = rate_of(part)
+    scored, (low, high) = solved.trials, solved.interval
     erred = part[met_error(part)]
     judged = erred["accepted"].dropna()
     ends = part.sort_values("iteration").groupby(["run", "lane"]).tail(1)
@@ -89,7 +89,7 @@ def _stretch(part: pd.DataFrame, first: int, last: int) -> dict[str, object]:
         "lanes": len(ends),
         "episodes": len(part),
         "scored": scored,
-        "success": solved / scored if scored else pd.NA,
+        "success": solved.value if scored else pd.NA,
         "low": low if scored else pd.NA,
         "high": high if scored else pd.NA,
         "seconds": float(part["seconds"].median()),

@@ -7,7 +7,7 @@ from hermes_lab.analysis.report.findings import Findings, FromSuite
 from hermes_lab.analysis.report.markup import Markup, element
 from hermes_lab.analysis.report.sections import none, section, table
 from hermes_lab.analysis.report.skillbook import SkillBook, SkillLine
-from hermes_lab.analysis.report.words import NONE, interval, points, rate
+from hermes_lab.analysis.report.words import NONE, interval, percent, points
 from hermes_lab.analysis.skill_effects.capture import Capture
 from hermes_lab.analysis.skill_effects.funnel import STAGES, Funnel
 from hermes_lab.analysis.skill_effects.uplift import Uplift
@@ -110,7 +110,9 @@ def _sum(counts: Sequence[int | None]) -> str:
 
 
 def _rates(rates: Sequence[Rate]) -> str:
-    return rate(Rate(sum(r.successes for r in rates), sum(r.trials for r in rates)))
+    """`434/600 · 72 %`, without an interval: skills and rules of one lane, and episodes of one task, are alike."""
+    whole = Rate(sum(r.successes for r in rates), sum(r.trials for r in rates))
+    return f"{whole.successes:,}/{whole.trials:,} · {percent(whole.value)}" if whole.trials else NONE
 
 
 def uplift_table(found: Sequence[Uplift]) -> Markup:

@@ -13,6 +13,7 @@ from hermes_lab.analysis.comparison.course import course, growth
 from hermes_lab.analysis.comparison.drift import recovery_from_drift
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.stats.lane_variance import lane_variance
+from hermes_lab.analysis.stats.paired import rate_of
 from hermes_lab.analysis.summaries.cost import costs
 from hermes_lab.types import Episode, Message, Review, SkillUse, Step, Trajectory, Usage, Verdict
 
@@ -36,6 +37,16 @@ def test_ranges_are_those_of_the_case_study_and_one_for_the_rest(write_run: Writ
     assert list(zip(found["first"], found["last"], strict=True)) == ranges
     assert found["success"].tolist() == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     assert found["episodes"].tolist() == [10, 10, 10, 20, 50, 4]
+
+
+def test_episodes_of_a_world_are_alike_in_the_course(write_run: WriteRun) -> None:
+    """Ten worlds of ten tasks that are all solved, or all failed: they say as much as ten trials."""
+    worlds = [make_episode(w % 2 == 0, task=n, lane=f"on-r0-w{w}") for w in range(10) for n in range(10)]
+    frame = load_episodes(write_run(worlds))
+    (row,) = course(frame).to_dict("records")
+    assert (row["success"], row["scored"]) == (0.5, 100)
+    assert (row["low"], row["high"]) == rate_of(frame).interval
+    assert row["high"] - row["low"] > 0.4, "0.19 if they were independent"
 
 
 def test_a_task_of_a_round_has_its_own_iteration(write_run: WriteRun) -> None:
