@@ -337,7 +337,13 @@ def _cluster(change_P: Array, unit_P: Codes) -> Lanes | None:
 
 
 def _changes(before: pd.DataFrame, after: pd.DataFrame, names: tuple[str, str]) -> tuple[Change, ...]:
-    """Each side's first held-out check against its last one."""
+    """Each side's first held-out check against its last one, in the arm that both sides have; none if they have several
+    in common, whose mean is no arm's change."""
+    arms = [frozenset(before["arm"]), frozenset(after["arm"])]
+    if max(map(len, arms)) > 1:
+        if len(common := arms[0] & arms[1]) != 1:
+            return ()
+        before, after = (frame[frame["arm"].isin(common)] for frame in (before, after))
     changes = []
     for name, frame in zip(names, (before, after), strict=True):
         if checks := first_and_last_check(frame):

@@ -19,6 +19,25 @@ def by_metric(report: Comparison, metric: str) -> MetricComparison:
     return next(comparison for comparison in report.comparisons if comparison.metric == metric)
 
 
+def test_change_on_held_out_tasks_is_of_the_arm_that_both_runs_have(write_run: WriteRun) -> None:
+    """Arm on goes from 1 to 3 of 4 held-out tasks in both runs; the second run's other arms stay at 1."""
+
+    def checks(arm: str, after: int) -> list[Episode]:
+        return [
+            make_episode(task < solved, task=task, lane=f"{arm}-r0-w{w}", phase="heldout", round=round_)
+            for w in range(6)
+            for round_, solved in ((0, 1), (8, after))
+            for task in range(4)
+        ]
+
+    one, other = checks("on", 3), [*checks("on", 3), *checks("placebo", 1), *checks("oracle", 1)]
+    found = compare_runs(write_run(one, "one"), write_run(other, "other"))
+    assert [change.comparison.after.trials for change in found.changes] == [24, 24]
+    assert [change.comparison.difference for change in found.changes] == [0.5, 0.5]
+    both = [*one, *checks("placebo", 1)]
+    assert compare_runs(write_run(both, "both"), write_run(other, "third")).changes == ()
+
+
 def test_tuning_that_teaches_the_call_format_is_shown(write_run: WriteRun) -> None:
     base = write_run([make_episode(False, task=t, first_call_ok=False) for t in range(40)], "base")
     tuned = write_run([make_episode(False, task=t, first_call_ok=t > 0) for t in range(40)], "tuned")
