@@ -41,6 +41,7 @@ from hermes_lab.analysis.stats.power import Lanes
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import MAIN, lane_key
 from hermes_lab.manifest import OWN_LOOP, config_differences, read_manifest
+from hermes_lab.registration import read_plan
 from hermes_lab.text.counted import counted
 
 
@@ -66,8 +67,10 @@ def compare_runs(before: Path, after: Path, arm: str = "") -> Comparison:
     arms = [each for each in dict.fromkeys(olds["arm"]) if each in set(news["arm"])]
     several = len(arms) > 1 and not comparison.decomposition
     plain = arms == [MAIN] and comparison.headline.metric == "success"
+    early = [_early(run, whole) for run, whole in zip((before, after), wholes, strict=True)]
     return replace(
         comparison,
+        early=tuple(filter(None, early)),
         differences=tuple(Difference(*each) for each in fields),
         notes=notes,
         agents=tuple(_agents(before, after)),
@@ -107,7 +110,7 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Comparison]:
     comparisons = []
     for arm, other in zip(arms[1:], others, strict=True):
         plan = registered(run, arms[0], arm, progress) if progress else None
-        sides = [_looked_at(side, plan) if plan and plan.look else side for side in (first, other)]
+        sides = [looked_at(side, plan) if plan and plan.look else side for side in (first, other)]
         comparison = compare_frames(sides[0], sides[1], ARM_PLACE, (arms[0], arm), str(run), config)
         comparisons.append(
             replace(comparison, notes=(*comparison.notes, *notes), registered=plan, agents=tuple(_agents(run)))
@@ -115,7 +118,7 @@ def compare_to_first(run: Path, arms: Sequence[str]) -> list[Comparison]:
     return [_with_look(comparison) for comparison in adjust(comparisons)]
 
 
-def _looked_at(frame: pd.DataFrame, plan: Registered) -> pd.DataFrame:
+def looked_at(frame: pd.DataFrame, plan: Registered) -> pd.DataFrame:
     """The episodes of the units that a look is over."""
     monitor = plan.progress.monitor
     if monitor is None:
@@ -127,6 +130,14 @@ def _looked_at(frame: pd.DataFrame, plan: Registered) -> pd.DataFrame:
         if (place := lane_key(lane))
     }
     return frame[frame["lane"].map(units) < monitor.units]
+
+
+def _early(run: Path, whole: pd.DataFrame) -> str:
+    """That p and interval of two runs do not account for early looks at this one; "" if there were none."""
+    if not (run / "run.json").is_file() or (plan := read_plan(run)) is None:
+        return ""
+    status = Registered(plan, progress_in(run, whole)).status
+    return status and f"{run}: {status}"
 
 
 def _with_look(comparison: Comparison) -> Comparison:

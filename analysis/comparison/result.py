@@ -216,6 +216,8 @@ class Comparison:
     """Arms of two compared runs whose treatment did not happen."""
     agents: tuple[str, ...] = ()
     """What worked in each run, a line each; none if it was the lab's own loop in all."""
+    early: tuple[str, ...] = ()
+    """Which of two compared runs is under way or was free to end early, a line each: p and interval ignore it."""
     pooled: str = ""
     """Which arms of two runs are compared as one; "" if it is one arm."""
     flips: Flips | None = None
@@ -242,7 +244,7 @@ class Comparison:
 
     def caveats(self) -> list[str]:
         """What limits the finding: lanes without the treatment, and a difference without a loaded skill."""
-        told = [self.pooled, *self.absences, *(each.caveat() for each in self.treatments)]
+        told = [self.pooled, *self.absences, *self.early, *(each.caveat() for each in self.treatments)]
         if self.headline.shown:
             told += [f"{said}: not an effect of their content" for each in self._after() if (said := each.unread())]
         if self.registered:

@@ -7,7 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from hermes_lab.analysis.comparison.compare import compare_arms, compare_frames, compare_runs, compare_to_first
+from hermes_lab.analysis.comparison.compare import (
+    compare_arms,
+    compare_frames,
+    compare_runs,
+    compare_to_first,
+    looked_at,
+)
 from hermes_lab.analysis.comparison.oracle_gap import gap_closed
 from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, METRICS, WEIGHTS_PLACE
 from hermes_lab.analysis.comparison.registered import progress_in, registered
@@ -181,20 +187,26 @@ def _by_arms(run: Path, frame: pd.DataFrame, arms: list[str]) -> ComparisonResul
 
 def with_causes(found: ComparisonResult, frame: pd.DataFrame) -> ComparisonResult:
     """Adds the placebo comparison and the oracle gap. The placebo is tested only after a significant effect of skills:
-    in a fixed-sequence procedure no p-value needs correction for the tests before it."""
+    in a fixed-sequence procedure no p-value needs correction for the tests before it. Where the effect of skills is
+    that of a look, they are over the same units, and say that their p and interval are for one look at the end."""
     arms = set(frame["arm"])
     both = found.comparison.decomposition if found.comparison else None
     causes: list[str] = []
     if found.comparison and found.comparison.unmeasured:
         return found
+    plan = found.comparison.registered if found.comparison else None
+    early = ""
+    if plan and (plan.looks or (plan.plan and plan.under_way)):
+        frame, early = looked_at(frame, plan) if plan.look else frame, "; does not account for early looks"
     if (both.skills_shown if both else found.shown) and "placebo" in arms:
         placebo, on = (frame[frame["arm"] == arm] for arm in ("placebo", "on"))
         against = compare_frames(placebo, on, ARM_PLACE, ("placebo", "on"))
-        causes.append(f"against a placebo of the same length: {_against_placebo(against)}")
+        causes.append(f"against a placebo of the same length: {_against_placebo(against)}{early}")
     if "oracle" in arms and (gap := gap_closed(frame)):
         off, oracle = (frame[frame["arm"] == arm] for arm in ("off", "oracle"))
         missing = compare_frames(off, oracle, ARM_PLACE, ("off", "oracle")).untreated
-        causes.append(f"share of the gap to the oracle: not measured: {missing}" if missing else gap.sentence())
+        measured = f"{gap.sentence()}{early}"
+        causes.append(f"share of the gap to the oracle: not measured: {missing}" if missing else measured)
     return replace(found, causes=tuple(causes))
 
 

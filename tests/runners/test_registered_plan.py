@@ -251,11 +251,31 @@ def test_other_comparisons_of_a_stopped_experiment_say_that_they_ignore_it(stopp
     other = copy_of(stopped, tmp_path / "other")
     said = lab("compare", stopped, other).stdout
     assert f"{stopped} ended early: decided after" in said
+    why = "the run was free to end early by its registered comparison, which p and interval do not account for"
+    assert f"; {stopped}: {why}" in said.splitlines()[0]
     out = tmp_path / "rescored"
     assert lab("rescore", stopped, "--out", out).returncode == 0
     said = lab("compare", out).stdout
     assert "exploratory: the run was rescored after its plan was registered" in said
     assert "is not finished" not in said
+
+
+def test_causes_of_a_run_under_way_are_over_the_worlds_of_its_verdict(tmp_path: Path) -> None:
+    """The last world has no episode of arm off yet."""
+    run = tmp_path / "run"
+    shape = ["-c", "learning.arms=[off,on,placebo,oracle]", "-c", "learning.worlds=12", "-c", "learning.rounds=4"]
+    assert lab(*SMALL, *shape, "--out", run).returncode == 0
+    assert not any("early looks" in cause for cause in library.compare(run).causes)
+    for path in (run / "episodes").glob("*.jsonl"):
+        kept = [line for line in path.read_text().splitlines(True) if json.loads(line)["lane"] != "off-r0-w11"]
+        path.write_text("".join(kept))
+    found = library.compare(run)
+    assert found.comparison is not None
+    assert found.comparison.headline.looked == "the first 11 of 12 worlds"
+    assert found.causes
+    assert all(cause.endswith("; does not account for early looks") for cause in found.causes)
+    (placebo,) = (cause for cause in found.causes if "placebo" in cause)
+    assert placebo.count("/44 (") == 2
 
 
 def test_a_curve_of_a_stopped_experiment_leaves_out_the_lanes_that_it_cut_short(stopped: Path) -> None:
