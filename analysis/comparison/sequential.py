@@ -148,7 +148,8 @@ def progress_of(run: Path, rows: Iterable[tuple[Any, ...]]) -> Progress:
     monitor = Monitor(primary) if primary and primary.sequential else None
     done: Counter[str] = Counter()
     errors: Counter[str] = Counter()
-    held_up, first = set(), ""
+    held_up: set[str] = set()
+    first = ""
     for lane, phase, round_, suite, task, sample, status, success, started in rows:
         first = min(first or started, started)
         if status == "ok":
@@ -159,8 +160,11 @@ def progress_of(run: Path, rows: Iterable[tuple[Any, ...]]) -> Progress:
             errors[lane] += 1
             if phase == "learn":  # a held-out episode holds nothing up
                 held_up.add(lane)
-    missing = {lane: _per_lane(manifest) - done[lane] if lane in held_up else errors[lane] for lane in errors}
-    found = Progress(monitor, done.total(), manifest.wanted, first, sum(missing.values()))
+    blocked = 0
+    if plan and errors:  # a run without a plan has no registered comparison to hold up
+        whole = _per_lane(manifest)
+        blocked = sum(whole - done[lane] if lane in held_up else count for lane, count in errors.items())
+    found = Progress(monitor, done.total(), manifest.wanted, first, blocked)
     if monitor and not found.under_way:
         monitor.close()
     return found
