@@ -261,7 +261,8 @@ def _dispersion(curve: Curve, runs: Counts, own_D_C: Array, alone_D_P: Array) ->
 
 
 def _estimates(curve: Curve, theta_P: Array, reach_P: Array, over: str, blocker: str) -> tuple[Estimate, ...]:
-    ends = natural(curve, np.stack([theta_P - reach_P, theta_P, theta_P + reach_P]))
+    with np.errstate(over="ignore"):  # what flat data leave open reaches to 0 and to infinity
+        ends = natural(curve, np.stack([theta_P - reach_P, theta_P, theta_P + reach_P]))
     made = []
     for parameter, (low, value, high) in zip(curve.parameters, ends.T.tolist(), strict=True):
         interval = Interval(low, high)
