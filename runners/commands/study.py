@@ -16,6 +16,7 @@ from hermes_lab.runners.commands.report import save_report
 from hermes_lab.runners.engine.execute import RunPlan
 from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, pooled_power
+from hermes_lab.runners.experiments.groups import EXPLORATORY, register_groups, registered_groups
 from hermes_lab.runners.experiments.study import MODEL_NAME, MODEL_URL, Study, read_study
 from hermes_lab.runners.plans import describe, plan_of
 from hermes_lab.runners.tables import interval, table
@@ -52,7 +53,7 @@ def study(
     json: options.Json = False,
 ) -> int:
     """`hermes-lab study`."""
-    found = read_study(file, config or [])
+    whole = found = read_study(file, config or [])
     pending: list[str] = []
     if so_far:
         found, pending = _finished(found)
@@ -60,7 +61,7 @@ def study(
         return code
     if only_plan:
         return 0
-    _answer(found, pending, plots.value, quiet=quiet, json=json)
+    _answer(found, pending, registered_groups(whole), plots.value, quiet=quiet, json=json)
     incomplete = [run.folder for run in found.runs if not _is_finished(run.folder)]
     for folder in incomplete:
         output.say(f"incomplete, some episodes errored: {folder}; run the same command again to retry them")
@@ -110,6 +111,7 @@ def _run(study: Study, *, only_plan: bool, quiet: bool, json: bool) -> int:
         _show_plans(study, described, json=json)
         return 0
     _check_adapters(study, plans)
+    register_groups(study)
     for number, (run, plan) in enumerate(zip(study.runs, plans, strict=True), 1):
         output.say(f"{run.folder} ({number} of {len(study.runs)})")
         begun = (run.folder / "run.json").is_file()
@@ -132,9 +134,12 @@ def _check_adapters(study: Study, plans: list[RunPlan]) -> None:
                 raise ConfigError(f"variant {run.variant}: {error}") from None
 
 
-def _answer(study: Study, pending: list[str], plots: str, *, quiet: bool, json: bool) -> None:
-    """Prints the results and writes reports and plots."""
-    parts, groups = list(_of_parts(study, quiet=quiet)), list(_of_groups(study))
+def _answer(
+    study: Study, pending: list[str], registered: frozenset[str], plots: str, *, quiet: bool, json: bool
+) -> None:
+    """Prints the results and writes reports and plots. `registered` are the groups chosen before the first run."""
+    parts = list(_of_parts(study, quiet=quiet))
+    groups = [group | {"registered": group["name"] in registered} for group in _of_groups(study)]
     costs = dict(_costs(study))
     plotted = [str(plot) for plot in _draw(study, plots)]
     if json:
@@ -214,6 +219,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
     """A finding as text: a table of rates, and the verdicts."""
     of = "" if answer["parts"] == [answer["name"]] else f" ({', '.join(answer['parts'])})"
     yield f"{answer['name']}{of}: solved at the first submission{', ' * bool(answer['when'])}{answer['when']}"
+    if not answer.get("registered", True):
+        yield f"  {EXPLORATORY}"
     rates = answer["rates"]
     arms = sorted({arm for of_variant in rates.values() for arm in of_variant}, key=list(get_args(Arm)).index)
     rows = [[variant, *(_rate(of_arm.get(arm)) for arm in arms)] for variant, of_arm in rates.items()]

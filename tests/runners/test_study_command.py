@@ -220,6 +220,49 @@ def test_a_run_that_only_errors_left_incomplete_holds_up_no_other_and_has_result
     assert "forgetful" in found["parts"][0]["rates"]
 
 
+def _groups_line(answer: subprocess.CompletedProcess[str]) -> bool:
+    return "  exploratory: the groups were not registered before the first run\n" in answer.stdout
+
+
+def test_groups_are_registered_before_the_first_run(finished: Finished) -> None:
+    (group,) = finished.said["groups"]
+    assert group["registered"]
+    assert not any("registered" in part for part in finished.said["parts"])
+    assert not _groups_line(study_command(finished.file, "--so-far"))
+
+
+def test_groups_that_were_chosen_later_are_exploratory(study: Path, finished: Finished, tmp_path: Path) -> None:
+    shutil.copytree(finished.folder, tmp_path / "runs")
+    written = study.read_text()
+    study.write_text(written.replace("groups: {", "groups: {only one: [near], "))
+    groups = json.loads(study_command(study, "--so-far", "--json").stdout)["groups"]
+    assert [(group["name"], group["registered"]) for group in groups] == [("only one", False), ("both wordings", True)]
+    study.write_text(written.replace("both wordings: [near, varied]", "both wordings: [near]"))
+    assert _groups_line(study_command(study, "--so-far"))
+    study.write_text(written)
+    shutil.rmtree(tmp_path / "runs" / "near" / "attentive")
+    assert not _groups_line(study_command(study, "--so-far")), "a run that is not finished changes no group"
+
+
+def test_groups_are_not_registered_once_an_episode_has_run(study: Path, finished: Finished, tmp_path: Path) -> None:
+    shutil.copytree(finished.folder, tmp_path / "runs")
+    file = tmp_path / "runs" / "groups.json"
+    file.unlink()
+    assert _groups_line(study_command(study))
+    assert not file.exists()
+
+
+def test_registered_groups_that_were_edited_are_refused(study: Path, finished: Finished, tmp_path: Path) -> None:
+    shutil.copytree(finished.folder, tmp_path / "runs")
+    file = tmp_path / "runs" / "groups.json"
+    file.write_text(file.read_text().replace("both wordings", "all wordings"))
+    refused = study_command(study, "--so-far")
+    assert refused.returncode == 2
+    assert f"error: {file}: was changed after it was registered" in refused.stderr
+    file.write_text("{")
+    assert f"error: {file}: does not hold registered groups" in study_command(study, "--so-far").stderr
+
+
 def test_a_mistake_in_the_last_part_is_told_before_the_first_is_run(study: Path, tmp_path: Path) -> None:
     study.write_text(study.read_text().replace("varied: []", "varied: [suite.options.wording=loud]"))
     failed = study_command(study)
