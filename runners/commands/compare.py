@@ -10,7 +10,7 @@ import typer
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
-from hermes_lab.runners.commands.summary import say_warnings_of
+from hermes_lab.runners.commands.summary import say_warnings_of, warnings_of_runs
 
 if TYPE_CHECKING:
     from hermes_lab.analysis.comparison.verdict import ComparisonResult
@@ -70,12 +70,14 @@ def compare(
         from hermes_lab.analysis.plots import save, verdict_figure
 
         save(verdict_figure(found), plot)
+    runs = [run for run in (before, after) if run]
     if json:
         reports = [each.comparison.to_dict() | {"verdict": each.to_dict()} for each in found if each.comparison]
-        output.print_json(reports[0] if len(reports) == 1 else {"reports": reports})
+        warnings = [f"{run}: {warning}" for run, warning in warnings_of_runs(*runs, arms=chosen)]
+        output.print_json((reports[0] if len(reports) == 1 else {"reports": reports}) | {"warnings": warnings})
         return _exit_code(found) if fail_if else 0
     typer.echo(str(result))
-    say_warnings_of(*filter(None, (before, after)), told=str(result), arms=chosen)
+    say_warnings_of(*runs, told=str(result), arms=chosen)
     if plot:
         typer.echo(f"plot: {plot}")
     return _exit_code(found) if fail_if else 0

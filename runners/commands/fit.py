@@ -122,7 +122,7 @@ def fit(
     if pool and executor != Executor.local:
         raise ConfigError("--pool: pooled curves are fitted in this process; leave out --executor")
     if pool:
-        _pooled(frame, curve, by, phase, draws, runs, json=json)
+        _pooled(frame, curve, by, phase, draws, opened, json=json)
         return
     with _refits(executor) as refit:
 
@@ -133,7 +133,7 @@ def fit(
     # The plot shows one curve per series.
     picture = _picture(runs[0], frame, fits, phase, plot) if by == By.series else None
     if json:
-        told = {"warnings": [*_differences(opened), *_warnings(runs)]}
+        told = {"warnings": _warnings(opened)}
         output.print_json(reports | told | ({"plot": str(picture)} if picture else {}))
         return
     for line in lines:
@@ -141,11 +141,8 @@ def fit(
     for run in opened:
         if run.manifest.agent:
             typer.echo(f"agent of {run.folder}: {run.manifest.agent}, {run.manifest.config['model']['name']}")
-    for warning in _differences(opened):
+    for warning in _limits(opened):
         typer.echo(warning)
-    for run in opened:
-        for warning in filter(None, (run.warning(), _drift(run.folder))):
-            typer.echo(warning)
     if picture:
         typer.echo(f"plot: {picture}")
     say_warnings_of(*runs)
@@ -227,12 +224,21 @@ def _differences(opened: "Sequence[OpenRun]") -> "Iterator[str]":
 _NAMED = 5
 
 
-def _warnings(runs: list[Path]) -> list[str]:
-    return [f"{run}: {warning}" for run, warning in warnings_of_runs(*runs)]
+def _limits(opened: "Sequence[OpenRun]") -> "Iterator[str]":
+    """What limits the meaning of a curve of these runs: they differ, are not finished, or their rules change."""
+    yield from _differences(opened)
+    for run in opened:
+        yield from filter(None, (run.warning(), _drift(run.folder)))
+
+
+def _warnings(opened: "Sequence[OpenRun]") -> list[str]:
+    """All warnings, for JSON."""
+    of_runs = warnings_of_runs(*(run.folder for run in opened))
+    return [*_limits(opened), *(f"{run}: {warning}" for run, warning in of_runs)]
 
 
 def _pooled(
-    frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int, runs: list[Path], *, json: bool
+    frame: "pd.DataFrame", curve: str, by: By, phase: Phase, draws: int, opened: "Sequence[OpenRun]", *, json: bool
 ) -> None:
     from hermes_lab.analysis.curves import find_curve
     from hermes_lab.analysis.fitting.fit import OUT_OF_RANGE, fit_series
@@ -248,7 +254,7 @@ def _pooled(
     if json:
         reports = {name: fitted.to_dict() for name, fitted in alone.items()}
         groups = {name: found.to_dict() for name, found in pooled.items()}
-        output.print_json(reports | {"warnings": [*left_out, *_warnings(runs)], "pooled": groups})
+        output.print_json(reports | {"warnings": [*left_out, *_warnings(opened)], "pooled": groups})
         return
     for series, found in pooled.items():
         typer.echo(f"{series}: {found.sentence()}")
@@ -258,7 +264,9 @@ def _pooled(
             typer.echo(f"  {group.name}: {own.sentence() if stands_alone else group.sentence()}")
     for line in left_out:
         typer.echo(line)
-    say_warnings_of(*runs)
+    for warning in _limits(opened):
+        typer.echo(warning)
+    say_warnings_of(*(run.folder for run in opened))
 
 
 def _groups_of(frame: "pd.DataFrame", by: By, phase: Phase) -> list[str]:

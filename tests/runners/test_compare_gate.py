@@ -1,6 +1,7 @@
 """`compare --fail-if worse --plot`, as a scheduled job calls it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,20 @@ def test_a_comparison_that_measures_nothing_fails(folder: Path) -> None:
     done = lab("compare", folder / "unjudged", folder / "unjudged", "--fail-if", "worse")
     assert done.returncode == 2
     assert "none of 1 pairs was judged on both sides" in done.stderr
+
+
+def test_json_has_the_warnings_of_both_runs(folder: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut"
+    shutil.copytree(folder / "good", cut)
+    for path in (cut / "episodes").glob("*.jsonl"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        for row in rows:
+            row["started_at"] = "2027-01-01T00:00:00Z"
+            row["trajectory"]["stop_reason"] = "length"
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (warning,) = json.loads(lab("compare", folder / "bad", cut, "--json").stdout)["warnings"]
+    assert warning.startswith(f"{cut}: 12 of 12 episodes (100 %) ended with a reply truncated at ")
+    assert f"warning: {warning}\n" in lab("compare", folder / "bad", cut).stderr
 
 
 def test_what_is_no_picture_is_refused_before_anything_is_read(folder: Path, tmp_path: Path) -> None:

@@ -210,3 +210,24 @@ def test_runs_with_other_settings_that_share_a_curve_are_named(run: Path, tmp_pa
     said = f"{run} and {other} differ in agent.max_iterations, but share their curves; fit each alone"
     assert said in fit(run, str(other), "--draws", "0").splitlines()
     assert said in json.loads(fit(run, str(other), "--draws", "0", "--json"))["warnings"]
+
+
+@pytest.mark.parametrize("options", [("--draws", "0"), ("--pool", "--draws", "0")])
+def test_an_unfinished_run_whose_rules_change_says_so_in_text_and_json(
+    run: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    drifting = tmp_path / "drifting"
+    shutil.copytree(run, drifting)
+    manifest = json.loads((drifting / "run.json").read_text())
+    manifest["wanted"] += 10
+    manifest["config"]["suite"]["options"] = {"drift_at": 2}
+    manifest["config"]["learning"]["rounds"] = 40
+    (drifting / "run.json").write_text(json.dumps(manifest))
+    unfinished = (
+        f"{drifting}: 1920 of 1930 episodes finished; the run is in progress or was interrupted and --resume "
+        "continues it"
+    )
+    said = [unfinished, f"{drifting}: the rules change at task 2, so a single curve does not describe this run"]
+    assert set(said) <= set(fit(drifting, *options).splitlines())
+    warnings = json.loads(fit(drifting, *options, "--json"))["warnings"]
+    assert [warning for warning in warnings if warning in said] == said
