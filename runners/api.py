@@ -161,7 +161,7 @@ def fit(
     scored.
     """
     from hermes_lab.analysis.curves import Curve, find_curve
-    from hermes_lab.analysis.fitting.fit import refuse_mixed, scored_episodes
+    from hermes_lab.analysis.fitting.fit import refuse_few_draws, refuse_mixed, scored_episodes
     from hermes_lab.analysis.fitting.forms import choose_form
 
     form = find_curve(curve) if isinstance(curve, str) and curve != "best" else curve
@@ -169,8 +169,7 @@ def fit(
         raise ConfigError(f"curve: give an instance, such as {form.__name__}(), not the class")
     if not isinstance(form, str | Curve):
         raise ConfigError(f"curve: give a name, or an object that implements Curve, not a {type(form).__name__}")
-    if draws < 0:
-        raise ConfigError(f"draws: give a number of at least 0, not {draws}")
+    refuse_few_draws(draws)
     if by not in get_args(Grouping):
         raise ConfigError(f"by: give one of {', '.join(get_args(Grouping))}, not {by!r}")
     frame, phase = _of_one_phase(episodes)

@@ -20,7 +20,7 @@ from hermes_lab.analysis.fitting.likelihood import EXACT, Counts, constant_log_l
 from hermes_lab.analysis.fitting.profile import profile_interval
 from hermes_lab.analysis.fitting.result import Estimate, Fit, Method, aicc, degrees
 from hermes_lab.analysis.fitting.wald import covariance, wald_interval
-from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS, cluster_weights, levels
+from hermes_lab.analysis.stats.bootstrap import MIN_CLUSTERS, cluster_weights, enough_draws, levels
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.errors import ConfigError
 from hermes_lab.text.counted import counted
@@ -32,6 +32,8 @@ def refit(curve: Curve, counts: Counts, weights_B_C: Array, starts_S_P: Array) -
     return maximize(curve, counts.weighted(weights_B_C), starts_S_P, tolerance=1e-6).parameters_B_P
 
 
+MIN_DRAWS = 200
+"""The fewest bootstrap draws that a user can ask for."""
 _ALIKE = 0.2
 """The dispersion below which runs are nearly copies of each other."""
 
@@ -57,7 +59,8 @@ def fit_curve(
     """Maximum likelihood over episodes, with intervals over clusters (runs).
 
     `n`, `success` and `cluster` have one entry per scored episode; outcomes within a cluster are dependent, and `over`
-    describes the clusters (`20 worlds`). The default curve is the exponential. `refit` runs the bootstrap refits.
+    describes the clusters (`20 worlds`). The default curve is the exponential. `refit` runs the bootstrap refits;
+    there are more than `draws` if the intervals of few clusters need them.
     Raises `ConfigError` without episodes, and for an `interval` method that the curve does not support.
     """
     if interval not in get_args(Method):
@@ -158,6 +161,12 @@ def refuse_other_fits(frame: pd.DataFrame, fits: Mapping[str, Fit], phase: str) 
             raise ConfigError(f"fits: {name!r} was fitted to other episodes than those of the frame; fit this frame")
 
 
+def refuse_few_draws(draws: int) -> None:
+    """Raises `ConfigError` for a number of bootstrap draws that makes intervals too narrow; 0 means none."""
+    if draws and draws < MIN_DRAWS:
+        raise ConfigError(f"draws: give at least {MIN_DRAWS}, or 0 for no intervals, not {draws}")
+
+
 def refuse_mixed(frame: pd.DataFrame) -> None:
     """Raises `ConfigError` for several suites, which would be one series. A study pools its suites on purpose."""
     if "suite" in frame and frame["suite"].nunique() > 1:
@@ -199,9 +208,10 @@ def fit_series(
 
 
 def _bootstrap(curve: Curve, counts: Counts, starts_S_P: Array, draws: int, seed: int, refit: Refit) -> Array:
-    """Refits on resampled runs; none if there are too few runs."""
+    """Refits on resampled runs: more than `draws` if few runs need them, none if there are too few runs."""
     runs = len(counts.trials)
-    weights_B_C = cluster_weights(runs, draws if runs >= MIN_CLUSTERS else 0, seed)
+    wanted = max(draws, enough_draws(runs)) if draws and runs >= MIN_CLUSTERS else 0
+    weights_B_C = cluster_weights(runs, wanted, seed)
     return refit(curve, counts, weights_B_C, starts_S_P)
 
 

@@ -16,6 +16,12 @@ def cluster_weights(clusters: int, draws: int, seed: int) -> Array:
     return np.random.default_rng(seed).multinomial(clusters, even, size=draws).astype(np.float64)
 
 
+def enough_draws(clusters: int) -> int:
+    """The fewest draws that reach `levels`: two beyond each. With fewer, an interval ends at the most extreme draw,
+    and is too narrow."""
+    return math.ceil(2 / levels(clusters)[0])
+
+
 def levels(clusters: int) -> tuple[float, float]:
     """Quantiles of bootstrap draws for a 95 % interval over this many clusters.
 

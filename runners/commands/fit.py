@@ -73,7 +73,9 @@ def fit(
             "the bootstrap."
         ),
     ] = Interval.bootstrap,
-    draws: Annotated[int, typer.Option(help="Bootstrap draws over lanes (or worlds).", min=0)] = 400,
+    draws: Annotated[
+        int, typer.Option(help="Bootstrap draws over lanes (or worlds): 0 for no intervals, or at least 200.", min=0)
+    ] = 400,
     executor: Annotated[
         Executor, typer.Option(help="Where to run the bootstrap: in this process, or on the cluster of $RAY_ADDRESS.")
     ] = Executor.local,
@@ -90,9 +92,11 @@ def fit(
     from hermes_lab.analysis.curves import find_curve
     from hermes_lab.analysis.data.load import load_episodes
     from hermes_lab.analysis.data.runs import open_runs
+    from hermes_lab.analysis.fitting.fit import refuse_few_draws
 
     if curve != "best":
         find_curve(curve)
+    refuse_few_draws(draws)
     if plot:
         from hermes_lab.analysis.plots.style import check_suffix
 

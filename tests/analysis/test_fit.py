@@ -11,7 +11,7 @@ from hermes_lab.analysis.curves import CURVES
 from hermes_lab.analysis.curves.exponential import Exponential
 from hermes_lab.analysis.fitting.fit import fit_curve, fit_series
 from hermes_lab.analysis.fitting.result import Fit, Method, Threshold, aicc
-from hermes_lab.analysis.stats.bootstrap import levels
+from hermes_lab.analysis.stats.bootstrap import enough_draws, levels
 from hermes_lab.analysis.stats.intervals import Interval, wilson
 from hermes_lab.errors import ConfigError
 
@@ -240,12 +240,21 @@ def test_every_form_is_fitted_with_intervals(name: str) -> None:
     success = np.random.default_rng(1).random(n.size) < p
     fit = fit_curve(n, success, np.repeat(np.arange(20), 60), curve, draws=60)
     assert fit.to_dict()["curve"] == name
-    assert fit.draws_B_P.shape == (60, len(curve.parameters))
+    assert fit.draws_B_P.shape == (enough_draws(20), len(curve.parameters))
     for estimate in fit.estimates:
         assert estimate.interval is not None
         assert estimate.interval.low <= estimate.value <= estimate.interval.high
     if name not in ("apex", "power"):  # which few runs do not tell
         assert fit.identified, fit.reason
+
+
+def test_few_runs_get_the_draws_that_their_intervals_need() -> None:
+    fit = simulate(5, draws=200)
+    assert 2000 < len(fit.draws_B_P) == enough_draws(5)
+    low, high = np.quantile(fit.draws_B_P[:, 0], levels(5))
+    assert fit.draws_B_P[:, 0].min() < low < high < fit.draws_B_P[:, 0].max()
+    assert len(simulate(20, draws=200).draws_B_P) == 200
+    assert not len(simulate(5, draws=0).draws_B_P)
 
 
 def test_draws_of_a_changepoint_move_its_place() -> None:

@@ -193,7 +193,7 @@ def test_episodes_are_those_of_the_run_with_their_trajectories(experiment: api.R
 
 
 def test_fit_gives_a_fit_for_each_series(experiment: api.Run) -> None:
-    fits = lab.fit(experiment, draws=20)
+    fits = lab.fit(experiment, draws=200)
     assert list(fits) == ["skills off", "skills on"]
     assert "not identified" in fits["skills off"].sentence()
     assert set(lab.fit(lab.load(experiment), by="family", draws=0)) == {"skills off, ledger", "skills on, ledger"}
@@ -227,7 +227,7 @@ def test_plot_draws_into_given_axes_or_its_own(experiment: api.Run) -> None:
     import matplotlib.pyplot as plt
 
     episodes = lab.load(experiment)
-    own = lab.plot(episodes, lab.fit(episodes, draws=20), threshold=0.8)
+    own = lab.plot(episodes, lab.fit(episodes, draws=200), threshold=0.8)
     assert own.get_ylabel() == "solved at the first submission"
     _, ax = plt.subplots()
     assert lab.plot(lab.load(experiment, phase="heldout"), ax=ax) is ax
@@ -279,7 +279,7 @@ def test_a_run_that_is_given_twice_is_refused(experiment: api.Run) -> None:
         (lambda run: lab.load([run]), "give run folders, not a list"),
         (lambda run: lab.load(), "give a run folder"),
         (lambda run: lab.fit(run, by="nope"), "by: give one of series, domain, family"),
-        (lambda run: lab.fit(run, draws=-1), "draws: give a number of at least 0"),
+        (lambda run: lab.fit(run, draws=-1), "draws: give at least 200, or 0 for no intervals, not -1"),
         (lambda run: lab.fit(None), "give a run, or a frame from `load`, not a NoneType"),
         (lambda run: lab.plot(run, threshold=80), "threshold: give a success rate between 0 and 1"),
         (lambda run: lab.plot(lab.load(run)[:0]), "there is no episode to plot"),

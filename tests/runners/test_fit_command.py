@@ -84,10 +84,10 @@ def test_plain_output_is_a_line_a_series_and_the_picture(run: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["profile", "wald"])
 def test_other_intervals_are_named_in_the_sentence_and_in_json(run: Path, kind: str) -> None:
-    line = fit(run, "--interval", kind, "--draws", "20").splitlines()[1]
+    line = fit(run, "--interval", kind, "--draws", "200").splitlines()[1]
     assert line.endswith(f"over 24 runs of 3 worlds, {kind} intervals")
-    found = json.loads(fit(run, "--interval", kind, "--draws", "20", "--json"))["skills on"]
-    plain = json.loads(fit(run, "--draws", "20", "--json"))["skills on"]
+    found = json.loads(fit(run, "--interval", kind, "--draws", "200", "--json"))["skills on"]
+    plain = json.loads(fit(run, "--draws", "200", "--json"))["skills on"]
     assert (found["intervals"], plain["intervals"]) == (kind, "bootstrap")
     assert (found["runs"], found["over"]) == (24, "24 runs of 3 worlds")
     for name, parameter in found["parameters"].items():
@@ -113,12 +113,12 @@ def test_named_curve_is_fitted(run: Path) -> None:
 
 
 def test_domains_have_a_curve_each_and_no_picture(run: Path) -> None:
-    lines = fit(run, "--by", "domain", "--draws", "100").splitlines()
+    lines = fit(run, "--by", "domain", "--draws", "200").splitlines()
     assert [line.split(":")[0] for line in lines] == [f"skills {arm}, {d}" for arm in ("off", "on") for d in DOMAINS]
 
 
 def test_pooled_domains_lean_on_each_other(run: Path) -> None:
-    lines = fit(run, "--pool", "--draws", "100").splitlines()
+    lines = fit(run, "--pool", "--draws", "200").splitlines()
     assert "the 3 groups" in lines[0]
     assert [line.strip().split(":")[0] for line in lines[1:4]] == list(DOMAINS)
 
@@ -140,7 +140,7 @@ def test_a_domain_that_not_all_lanes_reached_is_named_and_not_pooled(run: Path, 
 
 
 def test_json_holds_the_fit_the_threshold_and_the_forms(run: Path) -> None:
-    found = json.loads(fit(run, "--json", "--threshold", "0.95", "--curve", "best", "--draws", "100"))
+    found = json.loads(fit(run, "--json", "--threshold", "0.95", "--curve", "best", "--draws", "200"))
     on = found["skills on"]
     assert set(on["parameters"]) >= {"initial", "asymptote"}
     assert on["forms"]["forms"][0]["form"] == on["forms"]["best"]
@@ -164,7 +164,7 @@ def test_a_plot_that_cannot_be_written_is_refused_before_the_fit(run: Path, tmp_
         done = lab("fit", run, *options)
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
-    pooled = json.loads(fit(run, "--json", "--pool", "--draws", "100"))["pooled"]
+    pooled = json.loads(fit(run, "--json", "--pool", "--draws", "200"))["pooled"]
     assert set(pooled["skills on"]["groups"]) == set(DOMAINS)
 
 
@@ -177,6 +177,7 @@ def test_a_plot_that_cannot_be_written_is_refused_before_the_fit(run: Path, tmp_
         (("--pool", "--by", "family"), "partial pooling needs at least 3 groups"),
         (("--pool", "--executor", "ray"), "pooled curves are fitted in this process"),
         (("--pool", "--interval", "wald"), "pooled curves have their own intervals"),
+        (("--draws", "10"), "draws: give at least 200, or 0 for no intervals, not 10"),
         (("--curve", "changepoint", "--interval", "profile"), "the likelihood is not smooth in change"),
     ],
 )
