@@ -1,5 +1,7 @@
 """Series (one arm under one set of weights, the unit of a curve) and their independent clusters."""
 
+import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -63,8 +65,15 @@ def series_of(frame: pd.DataFrame) -> pd.Series:
 
 
 def weights_names(weights: Iterable[tuple[str, str]]) -> list[str]:
-    """The display name of each (model, adapter): the adapter without its digest suffix, or the model, which is marked
-    as untuned if any of the others has an adapter."""
+    """The display name of each (model, adapter): the adapter without the digest that the lab appends, or with it where
+    two differ in nothing else; or the model, which is marked as untuned if any of the others has an adapter."""
     each = list(weights)
     untuned = " untuned" if any(adapter for _, adapter in each) else ""
-    return [adapter.rsplit("-", 1)[0] if adapter else f"{model}{untuned}" for model, adapter in each]
+    short = {adapter: _DIGEST.sub("", adapter) for _, adapter in each if adapter}
+    shared = Counter(short.values())
+    names = {adapter: name if shared[name] == 1 else adapter for adapter, name in short.items()}
+    return [names[adapter] if adapter else f"{model}{untuned}" for model, adapter in each]
+
+
+_DIGEST = re.compile("-[0-9a-f]{12}$")
+"""What `hermes_lab.models.adapters` appends to the name of an adapter's folder."""
