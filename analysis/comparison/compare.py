@@ -32,6 +32,7 @@ from hermes_lab.analysis.comparison.slope import learning_slope
 from hermes_lab.analysis.comparison.tasks import coverage, refuse_other_tasks
 from hermes_lab.analysis.curves import Array
 from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.analysis.data.runs import refuse_copies
 from hermes_lab.analysis.data.series import weights_names
 from hermes_lab.analysis.skill_effects.treatment import Config, not_measured, treatments_of
 from hermes_lab.analysis.stats.aggregate import Aggregate, aggregate_arm
@@ -48,8 +49,9 @@ from hermes_lab.text.counted import counted
 def compare_runs(before: Path, after: Path, arm: str = "") -> Comparison:
     """Pairs two runs by episode key, for all arms together or for one.
 
-    Raises `ConfigError` if their tasks differ or one lacks the arm.
+    Raises `ConfigError` if their tasks differ, one lacks the arm, or both are the same run or a copy of it.
     """
+    refuse_copies((before, after))
     refuse_other_tasks(before, after)
     wholes = [load_episodes(run, columns=COLUMNS) for run in (before, after)]
     olds, news = (_of_arm(whole, arm, run) for whole, run in zip(wholes, (before, after), strict=True))

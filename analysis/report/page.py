@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from hermes_lab.analysis.data.runs import refuse_copies
 from hermes_lab.analysis.plots.palette import looks
 from hermes_lab.analysis.report import charts, sections
 from hermes_lab.analysis.report.chunks import Spool, compressed, pack
@@ -80,8 +81,9 @@ def write_report(
     Embeds at most `trajectories` trajectories; None embeds as many as fit into `cap` bytes. `seen` is called for every
     episode read. Memory is bounded by the table and the output, not by the size of the runs.
 
-    Raises `ConfigError` if a folder is no run, or no run has an episode.
+    Raises `ConfigError` if a folder is no run, no run has an episode, or one is given twice or beside a copy.
     """
+    refuse_copies(runs)
     manifests = [read_manifest(run) for run in runs]
     frame = load_table(runs)
     if frame.empty:

@@ -1,6 +1,7 @@
 """Synthetic runs: real records, written by the real log."""
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -9,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from fakes.episodes import write_run as write_log
-from synthetic_episodes import WriteRun, make_episode
+from msgspec.structs import replace
+from synthetic_episodes import STARTED_AT, WriteRun, make_episode
 
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.config.schema import RunConfig
@@ -22,7 +24,8 @@ SimulateRun = Callable[..., pd.DataFrame]
 
 @pytest.fixture
 def write_run(tmp_path: Path) -> WriteRun:
-    """Writes episodes to a run folder."""
+    """Writes episodes to a run folder. No two runs start at the same time: they would be copies."""
+    runs = count(1)
 
     def write(
         episodes: Iterable[Episode],
@@ -49,7 +52,8 @@ def write_run(tmp_path: Path) -> WriteRun:
                 versions={k: v for k, v in {"hermes-lab": version, "prompts": prompts}.items() if v},
             ),
         )
-        return write_log(run, *episodes)
+        usual, own = STARTED_AT, STARTED_AT.replace("Z", f".{next(runs):06}Z")
+        return write_log(run, *(replace(e, started_at=own) if e.started_at == usual else e for e in episodes))
 
     return write
 

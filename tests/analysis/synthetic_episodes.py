@@ -12,6 +12,7 @@ from hermes_lab.types import Episode, MemoryUse, MemoryWrite, ModelIdentity, Tas
 
 NOTE = MemoryWrite("add", "memory", "review", "", "model-a", "", "after", "Check the totals.")
 
+STARTED_AT = "2026-01-01T00:00:00Z"
 WriteRun = Callable[..., Path]
 """Writes episodes as a run folder: the fixture `write_run`."""
 
@@ -32,7 +33,7 @@ def make_episode(
         task=TaskInfo(domain="code", split="train"),
         model=ModelIdentity("scripted", "model-a"),
         config_digest="c0",
-        started_at="2026-01-01T00:00:00Z",
+        started_at=STARTED_AT,
         seconds=2.0,
         score=None if success is None else float(success),
         success=success,

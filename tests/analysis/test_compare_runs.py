@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,21 @@ def test_many_settings_are_listed_below(write_run: WriteRun) -> None:
     found = verdict(a, b)
     assert "(4 settings differ, see below): better by" in found.sentence
     assert str(found).count("the runs differ in agent.max_") == 4
-    assert f"{a} vs {a}: no difference shown" in verdict(a, a).sentence
+    again = write_run(solving(10), "again")
+    assert f"{again} vs {a}: no difference shown" in verdict(a, again).sentence
+
+
+def test_a_run_is_not_compared_with_itself_or_a_copy(write_run: WriteRun, tmp_path: Path) -> None:
+    """Its p-value would be that of a model which never changes its mind."""
+    a = write_run(solving(10), "a", command="run")
+    copied = shutil.copytree(a, tmp_path / "copied")
+    with pytest.raises(ConfigError, match="the same run is given twice"):
+        compare_runs(a, a)
+    with pytest.raises(ConfigError, match=f"^{copied}: a copy of {a}"):
+        verdict(a, copied)
+    with pytest.raises(ConfigError, match=f"^{copied}: a copy of {a}"):
+        write_report([a, copied], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_tasks_and_samples_of_one_run_alone_are_left_out_and_said(write_run: WriteRun) -> None:
@@ -155,7 +170,8 @@ def test_a_side_that_never_asks_for_a_tool_is_named(write_run: WriteRun) -> None
     told = f"parsed first calls are not compared: no first reply of {silent} is known to ask for a tool"
     assert told in compare_runs(silent, calling).notes
     assert told in compare_runs(calling, silent).notes
-    assert not [note for note in compare_runs(calling, calling).notes if "first calls" in note]
+    again = write_run([make_episode(True, task=task, first_call_ok=True) for task in range(6)], "again")
+    assert not [note for note in compare_runs(calling, again).notes if "first calls" in note]
 
 
 def test_figures_are_the_same_in_the_text_the_json_and_the_report(write_run: WriteRun, tmp_path: Path) -> None:
@@ -188,7 +204,7 @@ def test_tasks_that_changed_are_named(write_run: WriteRun) -> None:
     assert "  lost: 1 task: t0\n" in said
     report = compare_runs(a, b).to_dict()
     assert report["flips"] == {"gained": ("t2", "t3", "t4", "t5", "t6", "t7"), "lost": ("t0",)}
-    assert "  lost: no task\n" in str(verdict(a, a))
+    assert "  lost: no task\n" in str(verdict(a, solved_by("again", {0, 1})))
 
 
 def test_arms_that_are_compared_as_one_are_named(write_run: WriteRun) -> None:

@@ -12,12 +12,13 @@ SOLVES, FAILS = "fakes.tool_caller:tool_caller", "hermes_lab.tasks.learner:noop"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of 12 tasks: `good` solves all, `bad` none, and `unjudged` has tasks that are not scored."""
+    """Runs of 12 tasks: `good` solves all, `bad` none, and `unjudged` has tasks that are not scored; two twice."""
     folder = tmp_path_factory.mktemp("gate")
     rows = [{"prompt": f"Say {number}.", "expected_output": f"Say {number}."} for number in range(12)]
     runs = {"good": (SOLVES, rows), "bad": (FAILS, rows), "unjudged": (SOLVES, [{"prompt": "Say 1."}])}
+    runs |= {f"{name}-again": runs[name] for name in ("good", "unjudged")}
     for name, (policy, tasks) in runs.items():
-        suite = folder / f"{name}.jsonl" if name == "unjudged" else folder / "tasks.jsonl"
+        suite = folder / ("tasks.jsonl" if tasks is rows else "unjudged.jsonl")
         suite.write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
         done = lab(
             *("run", "-c", f"suite.path={suite}", "-c", "model.provider=scripted", "-c", f"model.name={policy}"),
@@ -32,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("good", "bad", 1, "worse: -100 points"),
         ("bad", "good", 0, "+100 points"),
-        ("good", "good", 0, "no difference shown"),
+        ("good", "good-again", 0, "no difference shown"),
     ],
 )
 def test_a_shown_fall_fails_and_the_picture_is_drawn_in_any_case(
@@ -48,7 +49,7 @@ def test_a_shown_fall_fails_and_the_picture_is_drawn_in_any_case(
 
 
 def test_a_comparison_that_measures_nothing_fails(folder: Path) -> None:
-    done = lab("compare", folder / "unjudged", folder / "unjudged", "--fail-if", "worse")
+    done = lab("compare", folder / "unjudged", folder / "unjudged-again", "--fail-if", "worse")
     assert done.returncode == 2
     assert "none of 1 pairs was judged on both sides" in done.stderr
 
