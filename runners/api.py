@@ -11,6 +11,7 @@
 Functions return objects and raise `ConfigError` or `InfraError`. They also work inside a running event loop.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from hermes_lab.config import sources as config_sources
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
+from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.engine.execute import Listener, RunResult
 from hermes_lab.runners.listener import ShownListener
@@ -158,7 +160,7 @@ def fit(
     `curve` is a name, a `Curve` of your own, or `best`: the form with the most support, or the exponential if no form
     is identified. Returns the fits by name; `print()` one to see what was found. Raises `ConfigError` for a frame that
     mixes learning and held-out episodes or, without `by`, several suites; for an unknown curve; and if no episode is
-    scored.
+    scored. Warns of runs with different settings. Lanes that a stopping rule cut short are left out.
     """
     from hermes_lab.analysis.curves import Curve, find_curve
     from hermes_lab.analysis.fitting.fit import refuse_few_draws, refuse_mixed, scored_episodes
@@ -177,6 +179,7 @@ def fit(
         raise ConfigError("fit: no episode is scored, so there is no curve")
     if by == "series":
         refuse_mixed(frame)
+    _warn_of_differences(frame)
     found = scored_episodes(frame, by, phase)
     fits = {}
     for name, each in found.items():
@@ -277,9 +280,7 @@ def _problem(result: RunResult) -> str:
 def _of_one_phase(episodes: "pd.DataFrame | AnyRun") -> "tuple[pd.DataFrame, Literal['learn', 'heldout']]":
     """The episodes, and whether they are learning or held-out ones. Raises `ConfigError` where they are both."""
     if isinstance(episodes, str | Path | Run):
-        from hermes_lab.analysis.comparison.sequential import whole_lanes
-
-        frame = whole_lanes(Path(episodes), load(episodes))
+        frame = load(episodes)
     elif hasattr(episodes, "columns"):
         frame = episodes
     else:
@@ -289,7 +290,30 @@ def _of_one_phase(episodes: "pd.DataFrame | AnyRun") -> "tuple[pd.DataFrame, Lit
     phases = set(frame["phase"])
     if len(phases) > 1:
         raise ConfigError("the frame mixes learning and held-out episodes; use load(run, phase='learn')")
-    return frame, "heldout" if phases == {"heldout"} else "learn"
+    return _without_cut_lanes(frame), "heldout" if phases == {"heldout"} else "learn"
+
+
+def _without_cut_lanes(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The frame without the lanes that a stopping rule cut short, as far as its runs are on this machine."""
+    from hermes_lab.analysis.comparison.sequential import whole_lanes
+
+    for run in _runs_of(frame):
+        frame = whole_lanes(run, frame)
+    return frame
+
+
+def _warn_of_differences(frame: "pd.DataFrame") -> None:
+    """Warns of runs that share their curves but not their settings."""
+    from hermes_lab.analysis.data.runs import differences
+
+    for line in differences({run: read_manifest(run) for run in _runs_of(frame)}):
+        warnings.warn(line, stacklevel=3)
+
+
+def _runs_of(frame: "pd.DataFrame") -> list[Path]:
+    """The folders of a frame's runs that are on this machine."""
+    folders = map(Path, dict.fromkeys(frame["run"])) if {"run", "lane"} <= set(frame.columns) else ()
+    return [folder for folder in folders if (folder / "run.json").is_file()]
 
 
 def _folders(runs: Sequence[AnyRun]) -> list[Path]:

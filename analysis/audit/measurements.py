@@ -1,5 +1,6 @@
 """A run's measurements of the published claims, per domain; see `hermes_lab.analysis.audit.claims`."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -69,7 +70,8 @@ def _success(fit: Fit, end: float) -> dict[str, Measured]:
         return dict.fromkeys(keys, Measured(None, note="not identified"))
     found = {estimate.name: Measured(estimate.value, estimate.interval) for estimate in fit.estimates}
     reached = fit.threshold(THRESHOLD)
-    found["tasks-to-80"] = Measured(reached.n, reached.interval)
+    outside = end < reached.n < math.inf
+    found["tasks-to-80"] = _beyond(end) if outside else Measured(reached.n, reached.interval)
     for n in TABLE_PERCENT:
         at = np.array([float(n)])
         low, high = fit.band(at)[:, 0]

@@ -1,13 +1,13 @@
 """Run folders given to a command: validation and progress."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.errors import ConfigError
-from hermes_lab.manifest import RunManifest, read_manifest
+from hermes_lab.manifest import RunManifest, config_differences, read_manifest
 from hermes_lab.records import episode_files
 from hermes_lab.registration import may_stop
 
@@ -66,6 +66,29 @@ def refuse_copies(folders: Sequence[Path]) -> None:
             if first and first in seen:  # a killed run may have an empty file
                 raise ConfigError(f"{folder}: a copy of {seen[first]}, since it has the same episodes; leave one out")
             seen[first] = folder
+
+
+_EXTENT = frozenset(
+    {
+        *("suite.seed", "suite.world", "suite.count", "run.samples", "learning.stop", "learning.stop.when"),
+        *("learning.arms", "learning.replicates", "learning.worlds", "learning.rounds", "learning.order"),
+        *("model.name", "model.adapter", "model.merge", "learning.adapters"),
+    }
+)
+"""Fields in which runs of one curve may differ: how much was run, and the weights, which have curves of their own."""
+_NAMED = 5
+
+
+def differences(runs: Mapping[Path, RunManifest]) -> Iterator[str]:
+    """A line for each further run whose settings differ from those of the first, since one curve is fitted to both."""
+    before = next(iter(runs), Path())
+    for folder, manifest in list(runs.items())[1:]:
+        fields = [name for name, *_ in config_differences(runs[before], manifest) if name not in _EXTENT]
+        if runs[before].prompts != manifest.prompts:
+            fields.insert(0, "the version of the prompts")
+        if fields:
+            told = ", ".join(fields[:_NAMED]) + (f" and {len(fields) - _NAMED} more" if len(fields) > _NAMED else "")
+            yield f"{before} and {folder} differ in {told}, but share their curves; fit each alone"
 
 
 def _open(folder: Path) -> OpenRun:

@@ -35,19 +35,23 @@ class Estimate(NamedTuple):
 class Threshold(NamedTuple):
     """Tasks until success reaches a probability; infinite if it never does.
 
-    `reached` is the share of bootstrap draws that reach it.
+    `reached` is the share of bootstrap draws that reach it, and `data` the largest experience that was fitted: `n`
+    beyond it is an extrapolation.
     """
 
     probability: float
     n: float
     interval: Interval
     reached: float
+    data: float = math.inf
 
     def sentence(self) -> str:
         """The answer in one line."""
         level, share = f"{100 * self.probability:.0f} %", f"reached in {100 * self.reached:.0f} % of bootstrap draws"
         low, high = (f"{end:.0f}" if math.isfinite(end) else "never" for end in self.interval)
         when = f"after {self.n:.0f} tasks" if math.isfinite(self.n) else "is never reached"
+        if self.data < self.n < math.inf:
+            when += f", beyond the {self.data + 1:.0f} of the data"
         return f"{level} {when} ({low}-{high}), {share}"
 
 
@@ -108,7 +112,9 @@ class Fit:
         low = np.quantile(draws_B, lowest, method="lower")
         high = np.quantile(draws_B, highest, method="higher")
         n = self.curve.threshold(self.parameters_P, probability)
-        return Threshold(probability, n, Interval(float(low), float(high)), float(np.isfinite(draws_B).mean()))
+        return Threshold(
+            probability, n, Interval(float(low), float(high)), float(np.isfinite(draws_B).mean()), self.reach
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The fit for JSON. Numbers are included even if `identified` is false."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from hermes_lab.errors import ConfigError
-from hermes_lab.manifest import config_differences
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.summary import say_warnings_of, warnings_of_runs
@@ -203,34 +202,11 @@ def _fitted(
     return lines, reports, fits
 
 
-_EXTENT = frozenset(
-    {
-        *("suite.seed", "suite.world", "suite.count", "run.samples", "learning.stop", "learning.stop.when"),
-        *("learning.arms", "learning.replicates", "learning.worlds", "learning.rounds", "learning.order"),
-        *("model.name", "model.adapter", "model.merge", "learning.adapters"),
-    }
-)
-"""Fields in which runs of one curve may differ: how much was run, and the weights, which have curves of their own."""
-
-
-def _differences(opened: "Sequence[OpenRun]") -> "Iterator[str]":
-    """A line for each further run whose settings differ from those of the first, since one curve is fitted to both."""
-    first, *others = opened
-    for other in others:
-        fields = [name for name, *_ in config_differences(first.manifest, other.manifest) if name not in _EXTENT]
-        if first.manifest.prompts != other.manifest.prompts:
-            fields.insert(0, "the version of the prompts")
-        if fields:
-            told = ", ".join(fields[:_NAMED]) + (f" and {len(fields) - _NAMED} more" if len(fields) > _NAMED else "")
-            yield f"{first.folder} and {other.folder} differ in {told}, but share their curves; fit each alone"
-
-
-_NAMED = 5
-
-
 def _limits(opened: "Sequence[OpenRun]") -> "Iterator[str]":
     """What limits the meaning of a curve of these runs: they differ, are not finished, or their rules change."""
-    yield from _differences(opened)
+    from hermes_lab.analysis.data.runs import differences
+
+    yield from differences({run.folder: run.manifest for run in opened})
     for run in opened:
         yield from filter(None, (run.warning(), _drift(run.folder)))
 

@@ -214,6 +214,9 @@ def test_threshold_says_when_and_in_how_many_draws() -> None:
     never = fit.threshold(0.99)
     assert never.sentence() == "99 % is never reached (never-never), reached in 0 % of bootstrap draws"
     assert "is never reached" in Threshold(0.8, math.inf, Interval(45.0, math.inf), 0.2).sentence()
+    soon = simulate(60, (0.2, 0.84, 0.06), tasks=40).threshold(0.8)
+    assert soon.n > 40
+    assert soon.sentence().startswith(f"80 % after {soon.n:.0f} tasks, beyond the 40 of the data (")
     assert "(45-never), reached in 20 %" in Threshold(0.8, math.inf, Interval(45.0, math.inf), 0.2).sentence()
 
 

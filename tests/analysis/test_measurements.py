@@ -35,6 +35,13 @@ def test_identified_curve_fills_the_rows_of_its_domain_alone(simulate_run: Simul
     assert rows["web_research/initial"] == rows["data_analysis/time-saved/100"] == "not measured"
 
 
+def test_tasks_to_80_are_not_measured_beyond_the_tasks_that_were_run(simulate_run: SimulateRun) -> None:
+    frame = as_domain(simulate_run({"on": (0.2, 0.84, 0.06)}, replicates=60, tasks=40))
+    found = measure(frame, draws=40).by_claim
+    assert found["code_debugging/asymptote"].value is not None
+    assert found["code_debugging/tasks-to-80"] == (None, None, "not measured: the run has only 40 tasks")
+
+
 def test_few_lanes_identify_nothing(simulate_run: SimulateRun) -> None:
     measured = measure(as_domain(simulate_run({"on": TRUTH}, replicates=3, tasks=30)), draws=20)
     assert measured.by_claim["code_debugging/rate"].note == "not identified"

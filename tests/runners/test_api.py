@@ -306,6 +306,20 @@ def test_several_suites_are_no_learning_curve(experiment: api.Run) -> None:
         lab.fit(mixed)
 
 
+def test_runs_with_other_settings_that_share_a_curve_are_warned_of(experiment: api.Run, tmp_path: Path) -> None:
+    other = shutil.copytree(experiment.folder, tmp_path / "other")
+    for path in (other / "episodes").glob("*.jsonl"):
+        path.write_text(re.sub('"started_at":"[^"]*"', '"started_at":"2027-01-01T00:00:00Z"', path.read_text()))
+    manifest = json.loads((other / "run.json").read_text())
+    manifest["config"]["suite"]["seed"] += 1
+    (other / "run.json").write_text(json.dumps(manifest))
+    lab.fit(lab.load(experiment, other), draws=0)  # other tasks of the same suite
+    manifest["config"]["agent"]["max_iterations"] += 1
+    (other / "run.json").write_text(json.dumps(manifest))
+    with pytest.warns(UserWarning, match=f"^{experiment.folder} and {other} differ in agent.max_iterations, but share"):
+        lab.fit(lab.load(experiment, other), draws=0)
+
+
 def test_a_curve_can_be_an_object_or_the_best_one(experiment: api.Run) -> None:
     constant = CURVES["constant"]
     assert {fit.curve for fit in lab.fit(experiment, curve=constant, draws=0).values()} == {constant}

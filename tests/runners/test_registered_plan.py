@@ -286,6 +286,8 @@ def test_a_curve_of_a_stopped_experiment_leaves_out_the_lanes_that_it_cut_short(
     assert reached.min() < reached.max()  # some were
     for fit in library.fit(stopped, draws=0).values():
         assert fit.counts.n_N.tolist() == [0, 1, 2, 3]
+    for name, fit in library.fit(every, draws=0).items():
+        assert fit.episodes == library.fit(stopped, draws=0)[name].episodes, "the same for a frame as for its run"
     found = json.loads(lab("fit", stopped, "--json", "--draws", "0").stdout)
     assert found["skills on"]["episodes"] == 4 * int((reached[reached.index.str.startswith("on-")] == 3).sum())
 
