@@ -14,6 +14,7 @@ from hermes_lab.analysis.comparison.pairs import ARM_PLACE, COLUMNS, RUN_PLACE, 
 from hermes_lab.analysis.comparison.trainings import Trainings, over_trainings
 from hermes_lab.analysis.comparison.verdict import ComparisonResult, result_of, verdict, with_causes
 from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.analysis.data.series import ARM_LABELS
 from hermes_lab.analysis.fitting.fit import fit_series
 from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.stats.intervals import Rate
@@ -30,8 +31,8 @@ class Finding:
 
     `rates` are success rates at the first submission by variant and arm, measured at `when` ("" without held-out
     tasks). `verdicts` are by variant, and by `before -> after` if two are compared. `curves` are of arm `on`, by
-    variant, for groups of parts with enough lanes. `trainings` are the effects over variants that are trainings of one
-    lock, for groups.
+    variant (and weights, if it has several), for groups of parts with enough lanes. `trainings` are the effects over
+    variants that are trainings of one lock, for groups.
     """
 
     name: str
@@ -81,7 +82,8 @@ def cost_of(runs: Iterable[Path]) -> Cost:
 
 def _busy_seconds(frame: pd.DataFrame) -> float:
     """The time in which at least one episode or review ran."""
-    starts = pd.to_datetime(frame["started_at"], utc=True).dt.as_unit("ns").astype("int64").to_numpy() / 1e9
+    times = pd.to_datetime(frame["started_at"], utc=True, format="ISO8601")  # some have no fraction of a second
+    starts = times.dt.as_unit("ns").astype("int64").to_numpy() / 1e9
     order = starts.argsort()
     starts, ends = starts[order], (starts + (frame["seconds"] + frame["review_seconds"]).to_numpy())[order]
     reached = np.maximum.accumulate(ends)
@@ -157,12 +159,13 @@ def _of_weights(frames: Mapping[str, pd.DataFrame], compare: tuple[str, str]) ->
 
 
 def _curves(frames: Mapping[str, pd.DataFrame]) -> dict[str, Fit]:
-    """Learning curves of arm `on` over the episodes of all parts, by variant."""
+    """Learning curves of arm `on` over the episodes of all parts, by variant, and weights if it has several."""
     curves = {}
     for variant, frame in frames.items():
-        learning = frame[(frame["arm"] == "on") & frame["success"].notna()]
-        for fitted in fit_series(learning).values():
-            curves[variant] = fitted
+        fits = fit_series(frame[frame["arm"] == "on"])
+        for series, fitted in fits.items():
+            weights = series.removesuffix(f", {ARM_LABELS['on']}")
+            curves[variant if len(fits) == 1 else f"{variant}, {weights}"] = fitted
     return curves
 
 

@@ -9,13 +9,15 @@ def points(difference: float, interval: Interval | None = None) -> str:
     change = f"{round(100 * difference):+d} points"
     if interval is None:
         return change
-    return f"{change} (95 % interval {_end(interval.low)} to {_end(interval.high)})"
+    return f"{change} (95 % interval {end_text(interval.low)} to {end_text(interval.high)})"
 
 
-def _end(end: float) -> str:
+def end_text(end: float) -> str:
     """In points; an end close to zero says on which side it is, and so whether zero is in the interval."""
     whole = f"{100 * end:.0f}"
-    if whole not in ("0", "-0") or end == 0:
+    if end == 0:
+        return "0"
+    if whole not in ("0", "-0"):
         return whole
     if abs(end) < _NOTHING:
         return "above 0" if end > 0 else "below 0"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 
 from hermes_lab.analysis.comparison.pairs import side
+from hermes_lab.analysis.comparison.wording import end_text
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.style import GAIN, INK, LOSS, MUTED, PAPER
 from hermes_lab.analysis.stats.intervals import Interval
@@ -91,8 +92,7 @@ def _draw_whole(ax: "Axes", row: float, difference: float, interval: Interval | 
     ax.plot(
         [difference], [row], marker="D", markersize=10, color=INK if shown else PAPER, markeredgecolor=INK, zorder=4
     )
-    low, high = (f"{100 * end:+.0f}" for end in interval or (float("nan"),) * 2)
-    spread = f" ({low} to {high})" if interval else ""
+    spread = f" ({' to '.join(map(_signed, interval))})" if interval else ""
     verdict = "" if shown else ": no difference shown"
     ax.annotate(
         f"overall: {100 * difference:+.0f} points{spread}{verdict}",
@@ -103,3 +103,8 @@ def _draw_whole(ax: "Axes", row: float, difference: float, interval: Interval | 
         color=INK,
         fontsize=style.TEXT,
     )
+
+
+def _signed(end: float) -> str:
+    text = end_text(end)
+    return f"+{text}" if end > 0 and text[0].isdigit() else text

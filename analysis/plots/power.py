@@ -20,7 +20,8 @@ def plot_power(ax: "Axes", curves: Mapping[str, Curve], *, target: float = 0.8, 
 
     The legend has the smallest given number of pairs from which on the power stays at `target` or above.
     """
-    style.dress(ax, "Power of the exact paired test", "pairs (tasks on both sides)", "power (probability of p < 0.05)")
+    title = "Power of the paired mid-p test (McNemar)"
+    style.dress(ax, title, "pairs (tasks on both sides)", "power (probability of p < 0.05)")
     ax.set_ylim(0, 1)
     style.percent(ax)
     if not any(len(pairs) for pairs, _ in curves.values()):
@@ -54,7 +55,7 @@ def plot_power(ax: "Axes", curves: Mapping[str, Curve], *, target: float = 0.8, 
 
 
 def _enough(pairs: np.ndarray, power: np.ndarray, target: float) -> float | None:
-    """The number of pairs from which on power stays at `target`; an exact test's power is a sawtooth."""
+    """The number of pairs from which on power stays at `target`; the power of a discrete test is a sawtooth."""
     short = np.flatnonzero(power < target)
     after = short[-1] + 1 if short.size else 0
     return float(pairs[after]) if after < len(pairs) else None

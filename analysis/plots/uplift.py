@@ -28,17 +28,18 @@ class Effect(Protocol):
     def difference(self) -> float: ...
     @property
     def interval(self) -> Interval: ...
+    @property
+    def shown(self) -> bool: ...
 
 
 def plot_uplift(ax: "Axes", effects: Sequence[Effect]) -> "Axes":
     """Each skill's effect on success at the first submission, the best on top, with its 95 % interval.
 
-    A filled mark is an effect whose interval excludes zero. Labels on the right give the pairs, and how many the skill
-    helped and harmed.
+    A filled mark is an effect that is shown after Holm's adjustment; intervals are not adjusted. Labels on the right
+    give the pairs, and how many the skill helped and harmed.
     """
-    style.dress(
-        ax, "Leave-one-out uplift of each skill", "points: solved with the skill minus without it", "", grid="x"
-    )
+    axis = "points: solved with the skill minus without it (filled: shown after Holm's adjustment)"
+    style.dress(ax, "Leave-one-out uplift of each skill", axis, "", grid="x")
     style.percent(ax, "x", signed=True)
     drawn = sorted((one for one in effects if one.pairs), key=lambda one: -one.difference)
     if not drawn:
@@ -71,6 +72,6 @@ def plot_uplift(ax: "Axes", effects: Sequence[Effect]) -> "Axes":
 
 
 def _color(one: Effect) -> style.Color:
-    if one.interval.low <= 0 <= one.interval.high:
+    if not one.shown:
         return MUTED
     return GAIN if one.difference > 0 else LOSS

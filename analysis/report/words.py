@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from hermes_lab.analysis.comparison.wording import end_text
 from hermes_lab.analysis.stats.intervals import Interval, Rate
 
 NONE = "–"
@@ -21,8 +22,8 @@ def points(difference: float) -> str:
 
 
 def interval(ends: Interval) -> str:
-    """`39 to 47`, in points."""
-    return " to ".join(f"{100 * end:.0f}".replace("-", "−") for end in ends).replace("−0 ", "0 ")
+    """`39 to 47`, in points. An end close to zero says on which side of it it is: `−28 to −0.2`."""
+    return " to ".join(end_text(end).replace("-", "−") for end in ends)
 
 
 def rate(value: Rate) -> str:

@@ -94,12 +94,19 @@ class Evaluation:
         ]
 
     def _cost(self, price: Mapping[str, Any] | None) -> float | None:
-        if not price or not (price.get("prompt") or price.get("completion")):
+        if (prices := plain_price(price or {})) is None:
             return None
-        if price.get("cached") is not None or price.get("cache_write") is not None:
-            return None
-        spent = sum(self._amounts[f"{name}_tokens"] * (price.get(name) or 0) for name in ("prompt", "completion"))
-        return float(spent) / 1e6
+        names = ("prompt_tokens", "completion_tokens")
+        return float(sum(self._amounts[name] * each for name, each in zip(names, prices, strict=True))) / 1e6
+
+
+def plain_price(price: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The prices of `model.price` for prompt and completion tokens; None without one, and if cached tokens have a price
+    of their own, which rows do not count."""
+    if price.get("cached") is not None or price.get("cache_write") is not None:
+        return None
+    prompt, completion = (price.get(name) or 0.0 for name in ("prompt", "completion"))
+    return (prompt, completion) if prompt or completion else None
 
 
 class _Part:

@@ -1,5 +1,6 @@
 """`fit`: learning curves."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -12,6 +13,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.summary import say_warnings_of, warnings_of_runs
+from hermes_lab.text.printable import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,11 +117,7 @@ def fit(
     for folder in runs:
         frame = whole_lanes(folder, frame)
     if not frame["success"].notna().any():
-        raise ConfigError(
-            f"{runs[0]}: no episode is scored, so there is no curve; the tasks need a verifier"
-            if phase == Phase.learn
-            else f"{runs[0]}: no held-out episode is scored; set learning.heldout.tasks to add held-out tasks to a run"
-        )
+        raise ConfigError(f"{runs[0]}: {_unscored(runs, phase)}")
     if pool and interval != Interval.bootstrap:
         raise ConfigError("--pool: pooled curves have their own intervals; leave out --interval")
     if pool and executor != Executor.local:
@@ -149,6 +147,21 @@ def fit(
     if picture:
         typer.echo(f"plot: {picture}")
     say_warnings_of(*runs)
+
+
+def _unscored(runs: "Sequence[Path]", phase: Phase) -> str:
+    """Why no episode of these runs is scored, and what to do."""
+    from hermes_lab.analysis.data.columns import read_columns
+
+    columns = ["phase", "status", "error_kind", "error_message"]
+    rows = [rest for run in runs for of, *rest in read_columns(run, columns) if of == phase.value]
+    errors = Counter(f"{kind}: {printable(message)}" for status, kind, message in rows if status == "errored")
+    if errors and errors.total() == len(rows):
+        ((most, _),) = errors.most_common(1)
+        return f"{len(rows):,} of {len(rows):,} episodes errored (most often {most}); --resume runs them again"
+    if phase == Phase.learn:
+        return "no episode is scored, so there is no curve; the tasks need a verifier"
+    return "no held-out episode is scored; set learning.heldout.tasks to add held-out tasks to a run"
 
 
 @contextmanager

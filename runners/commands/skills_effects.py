@@ -271,8 +271,9 @@ def _leaks(scan: LeakScan | None, *, asked: bool) -> Lines:
 
 
 def _price(config: RunConfig) -> tuple[float, float] | None:
-    price = config.model.price
-    return (price.prompt, price.completion) if price.prompt or price.completion else None
+    from hermes_lab.analysis.summaries.evaluation import plain_price
+
+    return plain_price(config.model.price.model_dump())
 
 
 def _sum(rates: Iterator[Rate]) -> Rate:

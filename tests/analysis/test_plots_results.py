@@ -67,6 +67,13 @@ def test_an_interval_with_zero_in_it_is_said_to_show_no_difference(ax: Axes) -> 
     assert "no difference shown" in said(ax)
 
 
+def test_an_interval_that_ends_close_to_zero_says_on_which_side(ax: Axes) -> None:
+    plot_paired_difference(ax, LANES, -0.1, Interval(-0.28, -0.002))
+    assert "overall: -10 points (-28 to -0.2)" in said(ax)
+    plot_paired_difference(ax, LANES, 0.1, Interval(0.004, 0.2))
+    assert "(+0.4 to +20)" in said(ax)
+
+
 def test_without_pairs_there_is_no_difference_to_draw(ax: Axes) -> None:
     plot_paired_difference(ax, {}, None, None)
     assert "no pairs measured on both sides" in said(ax)
@@ -79,6 +86,7 @@ class Effect(NamedTuple):
     harmed: int
     interval: Interval
     world: int = 0
+    shown: bool = True
 
     @property
     def difference(self) -> float:
@@ -89,7 +97,7 @@ def test_skills_stand_by_what_they_cause_with_their_pairs_and_harm(ax: Axes) -> 
     effects = [
         Effect("harmful", 20, 0, 8, Interval(-0.6, -0.2)),
         Effect("useful", 20, 9, 1, Interval(0.1, 0.6)),
-        Effect("unclear", 20, 3, 2, Interval(-0.1, 0.2)),
+        Effect("unclear", 20, 7, 2, Interval(0.01, 0.4), shown=False),  # not once it is adjusted
         Effect("never replayed", 0, 0, 0, Interval(-1, 1)),
     ]
     plot_uplift(ax, effects)
@@ -97,6 +105,7 @@ def test_skills_stand_by_what_they_cause_with_their_pairs_and_harm(ax: Axes) -> 
     assert "20 pairs   +9  −1" in said(ax)
     full = {line.get_ydata()[0]: line.get_markerfacecolor() != PAPER for line in ax.lines if line.get_marker() == "s"}
     assert full == {0: True, 1: False, 2: True}
+    assert "filled: shown after Holm's adjustment" in ax.get_xlabel()
 
 
 def test_a_skill_of_several_worlds_is_told_apart(ax: Axes) -> None:
@@ -219,10 +228,11 @@ def test_metrics_are_read_but_for_a_torn_last_line(tmp_path: Path) -> None:
 
 
 def test_power_tells_from_where_on_it_stays_above_the_target(ax: Axes) -> None:
-    # The exact test's power goes up in a saw.
+    # The test's power goes up in a saw.
     curves = {"+16": ([10, 20, 30, 40], [0.5, 0.81, 0.79, 0.85]), "+5": ([10, 20], [0.1, 0.2])}
     plot_power(ax, curves, planned=25)
     assert "+16: 80 % from 40 pairs" in said(ax)
+    assert ax.get_title(loc="left") == "Power of the paired mid-p test (McNemar)"
     assert "+5: 80 % not reached" in said(ax)
     assert "0.80" in said(ax)
     assert "planned: 25" in said(ax)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from synthetic_episodes import make_episode
 
@@ -85,6 +86,26 @@ def test_parts_have_a_curve_together_where_each_has_too_few_lanes(write_run: Wri
     assert part_finding("first", {"old": runs[0][1]}).to_dict()["curves"] == {}
 
 
+def test_every_set_of_weights_has_its_curve(write_run: WriteRun) -> None:
+    runs = [
+        msgspec.structs.replace(each, lane=f"{each.lane}-a{number}", model=ModelIdentity("vllm", "m", adapter=adapter))
+        for number, adapter in enumerate(("", "sft-v1"))
+        for each in rising("on", 0)
+    ]
+    curves = group_finding("both", {"new": [("first", write_run(runs, "first"))]}).curves
+    assert list(curves) == ["new, m untuned", "new, sft-v1"]
+    assert [curve.episodes for curve in curves.values()] == [120, 120]
+
+
+def test_a_lane_with_an_unjudged_end_still_reached_it(write_run: WriteRun) -> None:
+    """Otherwise one verifier that fails at the last task would shorten the curve of all lanes."""
+    lanes = rising("on", 0)
+    lanes[9] = make_episode(None, task=9, lane="on-r0-w0", phase="learn")
+    (curve,) = group_finding("both", {"old": [("first", write_run(lanes, "first"))]}).curves.values()
+    assert curve.reach == 9
+    assert curve.episodes == len(lanes) - 1
+
+
 def test_weights_and_skills_are_told_apart_over_parts(write_run: WriteRun) -> None:
     runs = {
         model: [
@@ -108,7 +129,7 @@ def test_what_nobody_compared_is_not_measured(write_run: WriteRun) -> None:
 
 def test_the_cost_counts_reviews_and_only_time_in_which_something_ran(write_run: WriteRun) -> None:
     review = Review(trajectory=Trajectory((), (), "native", "answered", usage=Usage(100, 7)), seconds=4.0)
-    starts = {0: "00:00", 1: "00:01", 2: "01:00"}  # the second while the first runs, the third after a break
+    starts = {0: "00:00", 1: "00:01.000000", 2: "01:00"}  # the second while the first runs, the third after a break
     episodes = [make_episode(True, task=n, started_at=f"2026-01-01T00:{at}Z") for n, at in starts.items()]
     episodes.append(make_episode(True, task=3, started_at="2026-01-01T00:01:01Z", review=review))
     cost = cost_of([write_run(episodes, "one"), write_run(episodes[:1], "other")])

@@ -16,7 +16,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest
 from hermes_lab.records import write_json
 from hermes_lab.runners.cli import app
-from hermes_lab.types import Episode, MemoryUse, MemoryWrite, TaskInfo, Trajectory, Verdict
+from hermes_lab.types import Episode, EpisodeError, MemoryUse, MemoryWrite, TaskInfo, Trajectory, Verdict
 
 DOMAINS = ("code", "data", "web")
 NOTE = MemoryWrite("add", "memory", "review", "", "m", "", "after", "Check the totals.")
@@ -232,3 +232,16 @@ def test_an_unfinished_run_whose_rules_change_says_so_in_text_and_json(
     assert set(said) <= set(fit(drifting, *options).splitlines())
     warnings = json.loads(fit(drifting, *options, "--json"))["warnings"]
     assert [warning for warning in warnings if warning in said] == said
+
+
+def test_a_run_in_which_every_episode_errored_says_so(run: Path, tmp_path: Path) -> None:
+    """Its tasks have a verifier."""
+    errored = [
+        record(task_id=f"t{n}", lane="on-r0-w0", status="errored", error=EpisodeError("model", why, ""))
+        for n, why in enumerate(("no route to host", "no route to host", "timeout"))
+    ]
+    folder = write_run(tmp_path / "errored", *errored)
+    shutil.copy(run / "run.json", folder)
+    done = lab("fit", folder)
+    assert done.returncode == 2
+    assert f"{folder}: 3 of 3 episodes errored (most often model: no route to host); --resume runs them" in done.stderr
