@@ -104,7 +104,7 @@ def test_a_run_is_not_compared_with_itself_or_a_copy(write_run: WriteRun, tmp_pa
     with pytest.raises(ConfigError, match="the same run is given twice"):
         compare_runs(a, a)
     with pytest.raises(ConfigError, match=f"^{copied}: a copy of {a}"):
-        verdict(a, copied)
+        compare_runs(a, copied)
     with pytest.raises(ConfigError, match=f"^{copied}: a copy of {a}"):
         write_report([a, copied], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()

@@ -232,7 +232,7 @@ def test_groups_are_registered_before_the_first_run(finished: Finished) -> None:
 
 
 def test_groups_that_were_chosen_later_are_exploratory(study: Path, finished: Finished, tmp_path: Path) -> None:
-    shutil.copytree(finished.folder, tmp_path / "runs")
+    shutil.copytree(finished.folder, tmp_path / "runs", symlinks=True)
     written = study.read_text()
     study.write_text(written.replace("groups: {", "groups: {only one: [near], "))
     groups = json.loads(study_command(study, "--so-far", "--json").stdout)["groups"]
@@ -245,7 +245,7 @@ def test_groups_that_were_chosen_later_are_exploratory(study: Path, finished: Fi
 
 
 def test_groups_are_not_registered_once_an_episode_has_run(study: Path, finished: Finished, tmp_path: Path) -> None:
-    shutil.copytree(finished.folder, tmp_path / "runs")
+    shutil.copytree(finished.folder, tmp_path / "runs", symlinks=True)
     file = tmp_path / "runs" / "groups.json"
     file.unlink()
     assert _groups_line(study_command(study))
@@ -253,7 +253,7 @@ def test_groups_are_not_registered_once_an_episode_has_run(study: Path, finished
 
 
 def test_registered_groups_that_were_edited_are_refused(study: Path, finished: Finished, tmp_path: Path) -> None:
-    shutil.copytree(finished.folder, tmp_path / "runs")
+    shutil.copytree(finished.folder, tmp_path / "runs", symlinks=True)
     file = tmp_path / "runs" / "groups.json"
     file.write_text(file.read_text().replace("both wordings", "all wordings"))
     refused = study_command(study, "--so-far")
