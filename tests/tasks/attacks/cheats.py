@@ -3,12 +3,15 @@
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import load_family
 from hermes_lab.tasks.subtasks import Subtask, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.worlds import WorldSpec
 from hermes_lab.types import Task
 
 OpenSandbox = Callable[[], Sandbox]
@@ -49,10 +52,20 @@ class Attempt:
 Cheat = Callable[[Attempt], Awaitable[None]]
 
 
-def ruled_task(suite: WorldSuite, *, split: str = "train", world: int = 0, skip: int = 0) -> Task:
-    """A task on which a hidden rule is in force."""
-    tasks = suite.load(split=split, count=60, seed=0, world=world)
-    return [task for task in tasks if task.triggers][skip]
+@cache
+def suite_of(family: str) -> WorldSuite:
+    return WorldSuite(family, (load_family(family),), WorldSpec())
+
+
+@cache
+def ruled_tasks(suite: WorldSuite) -> list[Task]:
+    """Tasks on which a hidden rule is in force. Drawn once, since hundreds of tests want one."""
+    return [task for task in suite.load(split="train", count=60, seed=0, world=0) if task.triggers]
+
+
+def ruled_task(suite: WorldSuite, *, skip: int = 0) -> Task:
+    """One of them."""
+    return ruled_tasks(suite)[skip]
 
 
 async def play_another_task(attempt: Attempt, *, tidy: bool = False) -> None:

@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 
 from hermes_lab.tasks.admission import forced
-from hermes_lab.tasks.registry import load_family
-from hermes_lab.tasks.suite import WorldSuite
-from hermes_lab.tasks.worlds import WorldSpec
-from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, OpenSandbox, naive_way, ruled_task, score
+from tests.tasks.attacks.cheats import (
+    CLAIMS,
+    GENERIC,
+    Attempt,
+    Cheat,
+    OpenSandbox,
+    naive_way,
+    ruled_task,
+    score,
+    suite_of,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 FAMILIES = ("plugins", "repair", "stale_build", "test_order")
-
-
-def suite_of(family: str) -> WorldSuite:
-    return WorldSuite(family, (load_family(family),), WorldSpec())
 
 
 @pytest.mark.parametrize("family", FAMILIES)

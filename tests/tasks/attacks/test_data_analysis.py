@@ -8,19 +8,22 @@ import pytest
 
 from hermes_lab.protocols import Sandbox
 from hermes_lab.tasks.play import play
-from hermes_lab.tasks.registry import load_family
 from hermes_lab.tasks.subtasks import subtasks_of
-from hermes_lab.tasks.suite import WorldSuite
-from hermes_lab.tasks.worlds import WorldSpec
-from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, Cheat, naive_way, play_another_task, ruled_task, score
+from tests.tasks.attacks.cheats import (
+    CLAIMS,
+    GENERIC,
+    Attempt,
+    Cheat,
+    naive_way,
+    play_another_task,
+    ruled_task,
+    score,
+    suite_of,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
 FAMILIES = ("event_logs", "joins", "ledger", "sensors")
-
-
-def suite_of(family: str) -> WorldSuite:
-    return WorldSuite(family, (load_family(family),), WorldSpec())
 
 
 def forged(change: Callable[[dict[str, Any]], object]) -> Cheat:

@@ -11,9 +11,6 @@ from hermes_lab.protocols import Sandbox
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Rule, draw_rule
 from hermes_lab.tasks.play import play
-from hermes_lab.tasks.registry import load_family
-from hermes_lab.tasks.suite import WorldSuite
-from hermes_lab.tasks.worlds import WorldSpec
 from tests.tasks.attacks.cheats import (
     CLAIMS,
     GENERIC,
@@ -24,15 +21,12 @@ from tests.tasks.attacks.cheats import (
     play_another_task,
     ruled_task,
     score,
+    suite_of,
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
 FAMILIES = ("figures", "house_template", "restatement", "workbook")
-
-
-def suite_of(family: str) -> WorldSuite:
-    return WorldSuite(family, (load_family(family),), WorldSpec())
 
 
 async def outputs_by(attempt: Attempt, rule: Rule | None) -> dict[str, bytes]:

@@ -6,19 +6,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hermes_lab.protocols import Sandbox
-from hermes_lab.tasks.registry import load_family
-from hermes_lab.tasks.suite import WorldSuite
-from hermes_lab.tasks.worlds import WorldSpec
-from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, naive_way, ruled_task, score
+from tests.tasks.attacks.cheats import CLAIMS, GENERIC, Attempt, naive_way, ruled_task, score, suite_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 OpenSandbox = Callable[[], Sandbox]
 OwnCheat = Callable[[Attempt], Awaitable[None]]
 FAMILIES = ("backups", "dropins", "rotation", "services")
-
-
-def suite_of(family: str) -> WorldSuite:
-    return WorldSuite(family, (load_family(family),), WorldSpec())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
