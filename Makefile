@@ -152,6 +152,7 @@ simulations: setup ## how often tests and intervals err, by simulation (takes ho
 	SIMULATIONS=12 $(BIN)/pytest --timeout 0 tests/real/test_calibration.py
 	SIMULATIONS=100 $(BIN)/pytest --timeout 0 tests/faults/test_faults_kill.py
 	SIMULATIONS=30 $(BIN)/pytest --timeout 0 tests/training/test_grpo_reviews_killed.py
+	SIMULATIONS=100 $(BIN)/pytest --timeout 0 tests/runners/test_learning_run.py
 	SIMULATIONS=100000 $(BIN)/pytest --timeout 0 tests/hermes_lab/memory/test_vector_recall.py
 
 bench: setup ## benchmark the overhead of the harness

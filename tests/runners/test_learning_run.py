@@ -1,7 +1,7 @@
 """Learning episodes in a run folder: what is written, and that a killed run goes on to the same groups."""
 
 import json
-import multiprocessing
+import os
 import random
 import signal
 import time
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import killable
 from fakes.learning import LEDGER, worth
 from fakes.learning_sampler import LearningSampler
 from fakes.openai_server import FakeOpenAIServer, running
@@ -284,7 +285,7 @@ def lines(run: Path) -> int:
 
 def killed(url: str, folder: Path, draws: random.Random) -> bool:
     """Starts the run, and kills it once it has a few more episodes; False if it ended before."""
-    process = multiprocessing.get_context("spawn").Process(target=learn_there, args=(url, folder))
+    process = killable.process(learn_there, url, folder)
     before, more = lines(folder), draws.randrange(4)
     process.start()
     while process.is_alive() and lines(folder) < before + more:
@@ -295,15 +296,16 @@ def killed(url: str, folder: Path, draws: random.Random) -> bool:
     return process.exitcode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(30, marks=pytest.mark.long)])
-def test_a_run_that_is_killed_at_random_moments_makes_the_same_groups_and_none_twice(
-    tmp_path: Path, kills: int
-) -> None:
-    draws = random.Random(kills)
+KILLS = int(os.environ.get("SIMULATIONS", "8"))
+"""`make simulations` has 100."""
+
+
+def test_a_run_that_is_killed_at_random_moments_makes_the_same_groups_and_none_twice(tmp_path: Path) -> None:
+    draws = random.Random(KILLS)
     with running(FakeOpenAIServer(sampler(), models=["packaged"])) as server:
         learn_there(server.base_url, tmp_path / "whole")
         wanted, count, number = result(tmp_path / "whole"), 0, 0
-        while count < kills:
+        while count < KILLS:
             folder = tmp_path / f"run-{number}"
             if killed(server.base_url, folder, draws):
                 count += 1

@@ -1,6 +1,5 @@
 """GRPO on reviews survives `kill -9`: the same groups, none twice, and the same adapters."""
 
-import multiprocessing
 import os
 import random
 import signal
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import killable
 from fakes.episodes import write_run
 from fakes.grpo_rounds import ROUNDS, content_of, done, made_up_config, made_up_steps, outcome, silent, train
 from fakes.review_rounds import MadeUpReviews
@@ -21,6 +21,7 @@ from hermes_lab.types import Episode
 
 REVIEWS = {"tasks": 1, "followups": 2, "repeats": 2, "listed_cost": 0.001, "body_cost": 0.0001}
 KILLS = int(os.environ.get("SIMULATIONS", "5"))
+"""`make simulations` has 30."""
 
 
 class Slowly(MadeUpReviews):
@@ -66,7 +67,7 @@ def recorded(config: GrpoConfig) -> list[str]:
 
 def killed(config: GrpoConfig, draws: random.Random) -> bool:
     """Starts the training and kills it once it has written a few more files; False if it ended before."""
-    process = multiprocessing.get_context("spawn").Process(target=train_there, args=(config,))
+    process = killable.process(train_there, config)
     before, more = files(Path(config.out)), draws.randrange(12)
     process.start()
     while process.is_alive() and files(Path(config.out)) <= before + more:
@@ -78,20 +79,19 @@ def killed(config: GrpoConfig, draws: random.Random) -> bool:
     return process.exitcode != 0
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(KILLS, marks=pytest.mark.long)])
 def test_a_training_killed_at_random_moments_makes_the_same_groups_and_adapters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = made_up_config(tmp_path, monkeypatch, reviews=REVIEWS)
     rollouts = ("suite.name=ledger", "learning.arms=[on]", "learning.worlds=2", "suite.world=10")
     config = config.model_copy(update={"objective": "both", "rollouts": rollouts})
     whole = config.model_copy(update={"out": str(tmp_path / "whole"), "adapters": str(tmp_path / "whole-adapters")})
     train(whole, MadeUpReviews(), silent)
-    draws, count, number = random.Random(kills), 0, 0
+    draws, count, number = random.Random(KILLS), 0, 0
     while True:
         made = {"out": str(tmp_path / f"out-{number}"), "adapters": str(tmp_path / f"adapters-{number}")}
         one = config.model_copy(update=made)
-        if count < kills and killed(one, draws):
+        if count < KILLS and killed(one, draws):
             count += 1
             continue
         train(one.model_copy(update={"resume": begun(one)}), Slowly(), silent)  # ended, or the last one
@@ -99,6 +99,6 @@ def test_a_training_killed_at_random_moments_makes_the_same_groups_and_adapters(
         assert len(set(recorded(one))) == len(recorded(one)) == len(recorded(whole))
         assert len({str(group) for each in groups(one) for group in each}) == sum(each.used for each in done(one))
         assert outcome(one) == outcome(whole)
-        if count >= kills:
+        if count >= KILLS:
             return
         number += 1

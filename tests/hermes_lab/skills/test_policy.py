@@ -1,13 +1,12 @@
 """The gate of a review: what it refuses to record, and when a new skill is a change to an old one."""
 
 import resource
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import pytest
+from fakes import killable
 
 from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.errors import ToolError
@@ -91,19 +90,20 @@ def test_a_condition_or_a_remedy_stands_near_its_claim() -> None:
             assert refused(told) == kind
 
 
+def judge(text: str) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (4, 4))
+    objection(text)
+
+
 @pytest.mark.parametrize(
     "piece", ["a", "a.b-", "tool ", "web_search ", "KEY", "API_KEY_", "I was ", "first attempt ", "permission denied "]
 )
 def test_no_text_takes_long_to_judge(piece: str) -> None:
-    """A pattern that backtracks takes half a minute for some of these; the limit is CPU seconds, imports included."""
-    judge = "import sys; from hermes_lab.skills.learning.write_policy import objection; objection(sys.stdin.read())"
-    done = subprocess.run(
-        [sys.executable, "-c", judge],
-        input=(piece * (100_000 // len(piece)) + " if").encode(),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (4, 4)),
-        check=False,
-    )
-    assert done.returncode == 0
+    """A pattern that backtracks takes half a minute for some of these; the limit is CPU seconds."""
+    process = killable.process(judge, piece * (100_000 // len(piece)) + " if")
+    process.start()
+    process.join()
+    assert process.exitcode == 0
 
 
 @pytest.mark.parametrize("family", FAMILIES)
