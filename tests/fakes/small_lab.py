@@ -3,12 +3,19 @@
 It is built by a backend of its own, so that neither the wheel nor its one requirement needs a network.
 """
 
+import atexit
 import base64
+import functools
 import hashlib
 import os
+import shutil
 import subprocess
+import sys
+import tempfile
 import zipfile
 from pathlib import Path
+
+from fakes.quick_update import READY
 
 _BACKEND = """
 import pathlib, zipfile, tomllib, base64, hashlib
@@ -65,6 +72,9 @@ _WELL = [{"what": "python", "works": True, "detail": "fine", "needed": True}]
 class SmallLab:
     """A Git repository with the package, and a folder of wheels with what it requires."""
 
+    updater = "fakes.quick_update"
+    """The module of the command `hermes-lab update`."""
+
     def __init__(self, folder: Path) -> None:
         self.repository = folder / "repository"
         self.wheels = folder / "wheels"
@@ -97,8 +107,22 @@ class SmallLab:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes pip use the folder of wheels and no network."""
-        return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "PIP_CONFIG_FILE": os.devnull}
+        """What makes pip use the folder of wheels and no network, and `updater` work."""
+        return {
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.wheels),
+            "PIP_CONFIG_FILE": os.devnull,
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
+            READY: str(_ready_environment()),
+        }
+
+
+@functools.cache
+def _ready_environment() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="ready-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    subprocess.run([sys._base_executable, "-m", "venv", folder], check=True)  # type: ignore[attr-defined]
+    return folder
 
 
 def _wheel(folder: Path, name: str) -> None:

@@ -30,6 +30,8 @@ _AUTHOR = {f"GIT_{who}_{what}": "ann@example.org" for who in ("AUTHOR", "COMMITT
 class RealLab:
     """A local repository with this package, whose version rises with each release."""
 
+    updater = "hermes_lab"
+
     def __init__(self, folder: Path, wheels: Path) -> None:
         self.repository = folder / "repository"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(self.repository)], check=True)
@@ -58,7 +60,7 @@ def kill_updates(lab: SmallLab | RealLab, folder: Path, kills: int, seed: int) -
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     environment = {**kept, **lab.environment, "HERMES_HOME": str(home)}
     plain = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-m", "hermes_lab", "update", "--at", str(at)]
+    command = [sys.executable, "-m", lab.updater, "update", "--at", str(at)]
 
     def version() -> str:
         asked = [str(at / "bin" / "hermes-lab"), "--version"]

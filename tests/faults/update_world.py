@@ -22,7 +22,7 @@ class World:
         self.installation = Installation(self.at)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
         self.environment = {**kept, **self.lab.environment, "HERMES_HOME": str(self.home)}
-        self.command = [sys.executable, "-m", "hermes_lab", "update", "--at", str(self.at)]
+        self.command = [sys.executable, "-m", self.lab.updater, "update", "--at", str(self.at)]
         self.update("--from", str(self.lab.repository))
 
     def update(self, *args: str, code: int = 0) -> str:
