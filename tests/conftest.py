@@ -18,6 +18,15 @@ def pytest_configure() -> None:
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", str(cores[int(worker.removeprefix("gw")) % len(cores)]))
 
 
+LONGEST = ("test_whole_line.py", "test_results_small.py")
+"""Minutes each with the real model."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files are begun first, so that no worker is left alone with one."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

@@ -77,7 +77,7 @@ def test_processes_that_write_at_once_lose_and_tear_nothing(tmp_path: Path) -> N
 
 @pytest.mark.long
 def test_sixteen_processes_that_write_for_seconds_lose_and_tear_nothing(tmp_path: Path) -> None:
-    run_writers(tmp_path, [f"w{number}" for number in range(16)], seconds=8)
+    run_writers(tmp_path, [f"w{number}" for number in range(16)], seconds=3)
 
 
 @pytest.mark.parametrize("after", [1, 2, 3, 5])
