@@ -1,6 +1,8 @@
 """For blocking work that may run in a thread for which a task waits: it ends soon after the task is cancelled."""
 
+import asyncio
 import concurrent.futures
+import math
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -28,8 +30,15 @@ def run(work: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
     the task, or else in its own."""
     if not check_cancelled():
         return anyio.run(work, *args)
+
+    async def uncancelled() -> T:
+        # A cancellation after the check above, but before this task began, has not reached it.
+        if anyio.current_effective_deadline() == -math.inf:
+            raise asyncio.CancelledError
+        return await work(*args)
+
     try:
-        return anyio.from_thread.run(work, *args)
-    except concurrent.futures.CancelledError:
+        return anyio.from_thread.run(uncancelled)
+    except (concurrent.futures.CancelledError, asyncio.CancelledError):
         check_cancelled()
         raise

@@ -54,9 +54,8 @@ def build_base() -> None:
         with _imported(BASE, _certificate_settings()) as tar:
             _add_system(tar)
             root = Path(sys.base_prefix)
-            libraries = str(_place(next(_libraries([Path("/usr/bin/env")]))).parent).lstrip(
-                "/"
-            )  # where they are looked for
+            (libc,) = (path for path in _libraries([Path("/usr/bin/env")]) if path.name == "libc.so.6")
+            libraries = str(_place(libc).parent).lstrip("/")  # where they are looked for
             version = f"python{sys.version_info.major}.{sys.version_info.minor}"
             _add_tree(tar, root / "lib" / version, f"usr/local/lib/{version}")
             for library in (root / "lib").glob("libpython*.so*"):
