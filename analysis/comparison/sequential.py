@@ -174,7 +174,8 @@ def _per_lane(manifest: RunManifest) -> int:
     """The episodes of each lane of an experiment."""
     learning = manifest.config["learning"]
     weights = max(1, len(learning["adapters"]))
-    return manifest.wanted // (len(learning["arms"]) * learning["replicates"] * learning["worlds"] * weights)
+    lanes: int = len(learning["arms"]) * learning["replicates"] * learning["worlds"] * weights
+    return manifest.wanted // lanes
 
 
 def stopped_early(run: Path) -> Decision | None:

@@ -96,9 +96,9 @@ class McpServerConfig(Section):
                 raise ValueError("`scope: episode` is for a `command`: a sandbox has no network to reach a `url`")
         elif self.headers:
             raise ValueError("`headers` are for a `url`; give a program its secrets in `env`")
-        if self.in_sandbox and (name := next((n for n, value in self.env.items() if "${" in value), None)):
+        if self.in_sandbox and (secret := next((n for n, value in self.env.items() if "${" in value), None)):
             raise ValueError(
-                f"`env.{name}`: the agent's commands could read it in the sandbox; use `scope: run` for a server that "
+                f"`env.{secret}`: the agent's commands could read it in the sandbox; use `scope: run` for a server that "
                 "needs a secret"
             )
         if not self.in_sandbox and self.installed:
