@@ -9,7 +9,8 @@ LOOP := runs/loop
 SFT := $(LOOP)/adapters/sft-v1
 comma := ,
 PARTS := ledger labels menus rosters small_services small_builds
-SHOWN := $(subst $() ,$(comma),$(foreach part,$(PARTS),$(LOOP)/demonstrations/$(part)/demonstrator))
+# The demonstrations in this folder, as a list for `data`.
+shown = [$(subst $() ,$(comma),$(foreach part,$(PARTS),$(1)/$(part)/demonstrator))]
 HERMES := runs/real-hermes$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 # The scripted model's gain is large enough for 6 worlds; 20 detect one of 16 points with power 0.8.
 WORLDS ?= $(if $(MODEL_URL),20,6)
@@ -49,7 +50,7 @@ demo: setup ## a learning experiment with the packaged model: run, fit, compare,
 
 loop: setup ## the full training loop: demonstrations, SFT, held-out evaluation, GRPO, held-out evaluation, comparison
 	$(LAB) study configs/experiments/demonstrations.yaml -c out=$(LOOP)/demonstrations
-	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c data=[$(SHOWN)] \
+	test -e $(SFT)/card.json || $(LAB) train sft -c configs/train/sft.yaml -c 'data=$(call shown,$(LOOP)/demonstrations)' \
 	  -c adapters=$(LOOP)/adapters $(call resume,$(SFT))
 	$(LAB) experiment -c configs/heldout.yaml --out $(LOOP)/base $(call resume,$(LOOP)/base/run.json)
 	$(LAB) experiment -c configs/heldout.yaml -c model.adapter=$(SFT) --out $(LOOP)/sft $(call resume,$(LOOP)/sft/run.json)
@@ -92,7 +93,13 @@ real-hermes: $(PROGRAMS)/hermes/ready ## the real hermes-agent in four arms: doe
 	$(LAB) compare $(HERMES)
 	$(LAB) report $(HERMES)
 
-results: setup ## reproduce the study of docs/results.md (takes hours; resumable)
+results: setup ## reproduce the study of docs/results.md, two trainings included (takes hours; resumable)
+	$(LAB) study configs/experiments/demonstrations.yaml
+	for seed in 1 2; do \
+	  adapter=runs/adapters/sft-seed-$$seed-v1; test -e $$adapter/card.json || \
+	  $(LAB) train sft -c configs/train/sft.yaml -c lock=configs/locks/sft-cpu-seed-$$seed.yaml -c name=sft-seed-$$seed \
+	    -c 'data=$(call shown,runs/demonstrations)' $$(test ! -e $$adapter || echo --resume) || exit 1; \
+	done
 	$(LAB) study configs/experiments/flagship.yaml
 	$(LAB) study configs/experiments/course.yaml
 

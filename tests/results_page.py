@@ -6,6 +6,7 @@ python tests/results_page.py fill                   run the page's commands agai
 
 import contextlib
 import re
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
 ARCHIVES = ROOT / "results"
 BLOCK = re.compile(r"^```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
+_PICTURES = {"groups.png": "runs/flagship/groups.png", "course.png": "runs/course/groups.png"}
 _MADE_AGAIN = re.compile(r"/server\.log$|\.html$|/plots(/|$)|/[^/]+\.png$|\.lock$")
 """What a run folder holds and no number comes from, or is made from the rest."""
 
@@ -65,11 +67,13 @@ def printed(command: str, folder: Path) -> str:
 
 
 def fill() -> None:
-    """Writes what every command prints into the page."""
+    """Writes what every command prints into the page, and copies the pictures that they draw."""
     with unpacked() as folder:
         made = BLOCK.sub(
             lambda block: f"```console\n$ {block['command']}\n{printed(block['command'], folder)}```", PAGE.read_text()
         )
+        for name, plot in _PICTURES.items():
+            shutil.copyfile(folder / plot, PAGE.parent / "results" / name)
     PAGE.write_text(made)
 
 
