@@ -242,18 +242,18 @@ def transfer(found: Findings) -> Markup:
     if not found.transfers:
         return section("transfer", "Transfer", none("Not measured: the run has no held-out checks (learning.heldout)."))
     rows = [
-        (name, *(_estimate(each, measure) for measure in MEASURES), str(each.lanes))
-        for name, each in found.transfers.items()
+        (name, *(_estimate(each, measure) for measure in MEASURES), each.over) for name, each in found.transfers.items()
     ]
-    note = "Held-out tasks, in points; 95 % intervals over lanes, where available. " + "; ".join(
-        f"{called}: {meaning}" for called, meaning in _MEASURES.values()
+    note = (
+        "Held-out tasks, in points; 95 % intervals, where available, are over what the last column says. "
+        + "; ".join(f"{called}: {meaning}" for called, meaning in _MEASURES.values())
     )
     matrices = [
         element("figure", element("figcaption", name), _matrix(each))
         for name, each in found.transfers.items()
         if each.blocks > 1
     ]
-    header = ("arm", *(_MEASURES[measure][0] for measure in MEASURES), "lanes")
+    header = ("arm", *(_MEASURES[measure][0] for measure in MEASURES), "over")
     return section(
         "transfer", "Transfer", table(header, rows), element("p", f"{note}.", class_="axis"),
         element("div", *matrices, class_="figures"),

@@ -179,7 +179,7 @@ def _transfer(frame: "pd.DataFrame") -> Lines:
     if not found:
         yield "not measured: the run holds out no tasks (learning.heldout.tasks)"
     for name, each in found.items():
-        yield f"{name}: {'; '.join(_measures(each))}"
+        yield f"{name}: {'; '.join(_measures(each))}; over {each.over}"
         if each.blocks > 1:
             for stage, scores in enumerate(each.scores.tolist()):
                 cells = "  ".join(_percent(None if score != score else score).rjust(5) for score in scores)
@@ -218,7 +218,7 @@ def _drift(frame: "pd.DataFrame", config: RunConfig) -> Lines:
         else:
             ends = f" ({half.interval.low:g} to {half.interval.high:g})" if half.interval else ""
             recovered = f"half recovered after {half.value:g} tasks{ends}"
-        yield f"{name}: dropped by {_points(each.drop)} at task {config.suite.options['drift_at']}; {recovered}"
+        yield f"{name}: dropped by {_points(each.drop)} at task {config.suite.options['drift_at']}; {recovered}; over {each.over}"
 
 
 def _lane_variance(frame: "pd.DataFrame") -> Lines:
@@ -294,7 +294,9 @@ def _percent(share: float | None) -> str:
 
 
 def _points(estimate: "Estimate", *, signed: bool = True) -> str:
+    from hermes_lab.analysis.comparison.wording import end_text
+
     sign = "+" if signed else ""
     value, interval = estimate
-    ends = f"{100 * interval.low:.0f} to {100 * interval.high:.0f}" if interval else "no interval"
+    ends = " to ".join(map(end_text, interval)) if interval else "no interval"
     return f"{100 * value:{sign}.0f} {'points' if signed else '%'} ({ends})"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from synthetic_episodes import WriteRun, make_episode
 
-from hermes_lab.analysis.comparison.continual import Transfer, measures, transfer, transfers
+from hermes_lab.analysis.comparison.continual import MEASURES, Transfer, measures, transfer, transfers
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.types import Episode
 
@@ -68,11 +68,18 @@ def test_of_one_block_there_is_neither_transfer_nor_forgetting() -> None:
 
 
 def lane(
-    scores: list[list[int]], *, replicate: int = 0, of: int = 10, arm: str = "on", rounds: int = 2, extra: bool = False
+    scores: list[list[int]],
+    *,
+    replicate: int = 0,
+    world: int = 0,
+    of: int = 10,
+    arm: str = "on",
+    rounds: int = 2,
+    extra: bool = False,
 ) -> list[Episode]:
     """A lane of blocks of so many rounds; each check solves so many `of` each block's held-out tasks. `extra`: it is
     checked in the middle of blocks, too, where everything fails."""
-    blocks, name = len(scores[0]), f"{arm}-r{replicate}-w0"
+    blocks, name = len(scores[0]), f"{arm}-r{replicate}-w{world}"
     learnt = [
         make_episode(True, task=n, lane=name, round=n, experience=n, block=n // rounds) for n in range(rounds * blocks)
     ]
@@ -129,6 +136,23 @@ def test_lanes_that_all_agree_have_no_interval_and_those_that_disagree_one_aroun
     assert loose.interval is not None
     assert loose.interval.low < -0.45
     assert loose.interval.high > -0.15
+
+
+def test_replicates_of_worlds_that_all_agree_say_as_much_as_one_of_each(write_run: WriteRun) -> None:
+    scores = [[[2, 2], [8, 2], [8 if world % 2 else 2, 5 + world % 4]] for world in range(8)]
+    once = transfer(load_episodes(write_run([e for w in range(8) for e in lane(scores[w], world=w)], "once")))
+    again = [e for w in range(8) for r in range(3) for e in lane(scores[w], world=w, replicate=r)]
+    thrice = transfer(load_episodes(write_run(again, "thrice")))
+    assert once is not None
+    assert thrice is not None
+    assert (once.lanes, once.over) == (8, "8 runs")
+    assert (thrice.lanes, thrice.over, thrice.to_dict()["over"]) == (24, "8 worlds", "8 worlds")
+    for name in MEASURES:
+        one, other = getattr(once, name), getattr(thrice, name)
+        assert other.value == pytest.approx(one.value)
+        assert other.interval == (one.interval and pytest.approx(one.interval))
+    assert thrice.gap is not None
+    assert thrice.gap.interval is not None
 
 
 def test_an_errored_check_is_missing_and_not_failed(write_run: WriteRun) -> None:

@@ -239,6 +239,21 @@ def test_lanes_that_disagree_widen_the_drop(write_run: WriteRun) -> None:
     assert apart.drop.interval.width > 1.5 * alike.drop.interval.width > 0
 
 
+def test_replicates_of_worlds_that_all_agree_do_not_narrow_the_recovery(write_run: WriteRun) -> None:
+    def lanes(replicates: int) -> list[Episode]:
+        worlds = [[n < 10 or n >= 12 + w for n in range(40)] for w in range(8)]
+        return [e for w, of in enumerate(worlds) for r in range(replicates) for e in lane(of, f"on-r{r}-w{w}")]
+
+    once, thrice = (recovery_from_drift(load_episodes(write_run(lanes(n), f"x{n}")), 10) for n in (1, 3))
+    assert once is not None
+    assert thrice is not None
+    assert (once.over, thrice.over, thrice.to_dict()["over"]) == ("8 runs", "8 worlds", "8 worlds")
+    assert once.half_life is not None
+    assert once.half_life.interval is not None
+    assert thrice.half_life == once.half_life
+    assert thrice.drop.value == pytest.approx(once.drop.value)
+
+
 def test_without_a_drop_or_without_lanes_there_is_no_half_life(write_run: WriteRun) -> None:
     steady = recovery_from_drift(load_episodes(write_run(drifting(6, back=0))), 10)
     assert steady is not None

@@ -421,7 +421,7 @@ def test_directions_of_weights_and_skills_stand_in_the_headline(write_run: Write
 
 def test_interval_that_cannot_be_told_is_not_told() -> None:
     nothing = Transfer(
-        6, np.ones((2, 1)), Estimate(1.0, None), None, None, None, Estimate(0.0, Interval(-0.1, 0.1)), None
+        6, "6 runs", np.ones((2, 1)), Estimate(1.0, None), None, None, None, Estimate(0.0, Interval(-0.1, 0.1)), None
     )
     assert _estimate(nothing, "acc") == "100 % (no interval)"
     assert _estimate(nothing, "gain") == "+0 (−10 to 10)"
