@@ -26,8 +26,10 @@ class Measurements(NamedTuple):
     notes: list[str]
 
 
-def measure(frame: pd.DataFrame, *, draws: int = 400, seed: int = 0) -> Measurements:
+def measure(frame: pd.DataFrame, *, max_listed: int | None = None, draws: int = 400, seed: int = 0) -> Measurements:
     """Measures the claims on the learning arm of a `load_episodes` frame, each domain separately.
+
+    `max_listed` is the run's `skills.max_listed`, which limits the number of skills in a prompt; None if unknown.
 
     There is no measurement without an identified curve, or beyond the tasks that were run. Raises `ConfigError` if the
     learning arm has no judged episode or several sets of weights.
@@ -40,7 +42,7 @@ def measure(frame: pd.DataFrame, *, draws: int = 400, seed: int = 0) -> Measurem
         )
     if len(learnt[["model", "adapter", "adapter_digest"]].drop_duplicates()) > 1:
         raise ConfigError("several sets of weights: audit a run with a single one")
-    found, notes = {"skills/100": _skills(learnt)}, []
+    found, notes = {"skills/100": _skills(learning[learning["status"] == "ok"], max_listed)}, []
     # One arm under one set of weights is one series, whose name has no comma.
     fits = {
         name.partition(", ")[2]: each.fit(draws=draws, seed=seed)
@@ -93,10 +95,15 @@ def _time_saved(learning: pd.DataFrame, domain: str, end: float, draws: int, see
     return Measured(*fit.saved(n), note="" if n == CASE_TASKS else f"after {n:.0f} tasks")
 
 
-def _skills(learnt: pd.DataFrame) -> Measured:
-    """Mean number of skills in the prompt at each lane's last task; deprecated skills are not listed."""
-    last = learnt[learnt["experience"] == learnt.groupby(["run", "lane"])["experience"].transform("max")]
-    return Measured(float(last["skills_listed"].mean()), note=f"listed after {last['experience'].max()} tasks")
+def _skills(finished: pd.DataFrame, most: int | None) -> Measured:
+    """Mean number of skills in the prompt after as many tasks as all lanes finished; deprecated skills are not
+    listed."""
+    lane = ["run", "lane"]
+    end = int(finished.groupby(lane)["experience"].max().min())
+    inside = finished[finished["experience"] <= end]
+    last = inside[inside["experience"] == inside.groupby(lane)["experience"].transform("max")]
+    limit = "" if most is None else f" (at most {most:,})"
+    return Measured(float(last["skills_listed"].mean()), note=f"listed{limit} after {end} tasks")
 
 
 def _beyond(end: float) -> Measured:

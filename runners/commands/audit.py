@@ -27,11 +27,13 @@ def audit(
     from hermes_lab.analysis.audit.measurements import Measurements, measure
     from hermes_lab.analysis.data.load import load_episodes
     from hermes_lab.analysis.data.runs import open_runs
+    from hermes_lab.analysis.skill_effects.treatment import setting
     from hermes_lab.runners.tables import table
 
+    measured = Measurements({}, [])
     for opened in open_runs(run) if run else ():
         output.warn(opened.warning())
-    measured = measure(load_episodes(run)) if run else Measurements({}, [])
+        measured = measure(load_episodes(run), max_listed=setting(opened.manifest.config, "skills.max_listed"))
     found = claims.audit(measured.by_claim)
     if json:
         output.print_json({"claims": [claim.to_dict() for claim in found], "notes": measured.notes})

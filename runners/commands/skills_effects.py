@@ -218,7 +218,8 @@ def _drift(frame: "pd.DataFrame", config: RunConfig) -> Lines:
         else:
             ends = f" ({half.interval.low:g} to {half.interval.high:g})" if half.interval else ""
             recovered = f"half recovered after {half.value:g} tasks{ends}"
-        yield f"{name}: dropped by {_points(each.drop)} at task {config.suite.options['drift_at']}; {recovered}; over {each.over}"
+        dropped = f"dropped by {_points(each.drop)} at task {config.suite.options['drift_at']}"
+        yield f"{name}: {dropped}; {recovered}; over {each.over}"
 
 
 def _lane_variance(frame: "pd.DataFrame") -> Lines:

@@ -64,6 +64,21 @@ def test_skills_are_those_listed_at_the_last_tasks(simulate_run: SimulateRun) ->
     frame["skills_listed"] = frame["experience"] // 4
     skills = measure(frame, draws=5).by_claim["skills/100"]
     assert skills == (4.0, None, "listed after 19 tasks")
+    limited = measure(frame, max_listed=4, draws=5).by_claim["skills/100"]
+    assert limited == (4.0, None, "listed (at most 4) after 19 tasks")
+
+
+def test_skills_are_counted_where_all_lanes_have_been(simulate_run: SimulateRun) -> None:
+    """Half of the lanes end early, and the skills of the others do not count at tasks that these never saw."""
+    frame = as_domain(simulate_run({"on": TRUTH}, replicates=6, tasks=20))
+    short = frame["lane"].isin(sorted(frame["lane"].unique())[:3])
+    frame["skills_listed"] = frame["experience"]
+    cut = frame[~short | (frame["experience"] <= 9)]
+    assert measure(cut, draws=5).by_claim["skills/100"] == (9.0, None, "listed after 9 tasks")
+    unjudged = cut.assign(success=cut["success"].mask(short & (cut["experience"] == 9)))
+    assert measure(unjudged, draws=5).by_claim["skills/100"] == (9.0, None, "listed after 9 tasks")
+    errored = cut.assign(status=cut["status"].mask(short & (cut["experience"] == 9), "errored"))
+    assert measure(errored, draws=5).by_claim["skills/100"] == (8.0, None, "listed after 8 tasks")
 
 
 def test_heldout_tasks_and_other_arms_measure_nothing(simulate_run: SimulateRun) -> None:
