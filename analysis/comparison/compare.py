@@ -406,7 +406,10 @@ def _cells(before: pd.DataFrame, after: pd.DataFrame, place: list[str], names: t
     cells = []
     skills_arms: tuple[Literal["off", "on"], ...] = ("off", "on")
     first = pairs.iloc[0]
-    of_both = weights_names((first[f"model_{which}"], first[f"adapter_{which}"]) for which in ("before", "after"))
+    of_both = weights_names(
+        (first[f"model_{which}"], first[f"adapter_{which}"], first[f"adapter_digest_{which}"])
+        for which in ("before", "after")
+    )
     for which, weights, name in zip(("before", "after"), of_both, names, strict=True):
         run = name if of_both[0] == of_both[1] else ""
         for skills in skills_arms:

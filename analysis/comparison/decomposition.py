@@ -327,7 +327,7 @@ def _weights(frame: pd.DataFrame) -> tuple[pd.Series, tuple[str, str]]:
     ]
     if any(len(weights) > 1 for weights in held) or held[0].to_numpy().tolist() == held[1].to_numpy().tolist():
         raise ConfigError(f"weights x skills: {levels[0]} and {levels[1]} are not two different sets of weights")
-    names = weights_names((weights["model"].iloc[0], weights["adapter"].iloc[0]) for weights in held)
+    names = weights_names(next(weights.itertuples(index=False, name=None)) for weights in held)
     if names[0] == names[1]:
         names = [weights["adapter"].iloc[0] or weights["model"].iloc[0] for weights in held]
     return frame[factor].map({level: number for number, level in enumerate(levels)}), (names[0], names[1])

@@ -177,7 +177,8 @@ def _by_arms(run: Path, frame: pd.DataFrame, arms: list[str]) -> ComparisonResul
         return result_of(compare_arms(run, arms[0], arms[1]), "arms")
     if frame["weights"].nunique() > 1:
         first, last = (frame[frame["weights"] == which] for which in (frame["weights"].min(), frame["weights"].max()))
-        names = weights_names((side["model"].iloc[0], side["adapter"].iloc[0]) for side in (first, last))
+        columns = ["model", "adapter", "adapter_digest"]
+        names = weights_names(next(side[columns].itertuples(index=False, name=None)) for side in (first, last))
         comparison = compare_frames(first, last, WEIGHTS_PLACE, (names[0], names[1]), str(run))
         whole = (run / "run.json").is_file()
         plan = registered(run, names[0], names[1], progress_in(run, frame), weights=True) if whole else None

@@ -1,6 +1,5 @@
 """Series (one arm under one set of weights, the unit of a curve) and their independent clusters."""
 
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
@@ -55,25 +54,32 @@ def series_of(frame: pd.DataFrame) -> pd.Series:
     if len(weights) < 2:
         names = weights["adapter"].where(weights["adapter"] != "", weights["model"])
         return arms.replace(MAIN, names.iloc[0]) if plain and len(weights) else arms
-    names = pd.Series(weights_names(zip(weights["model"], weights["adapter"], strict=True)), index=weights.index)
+    names = pd.Series(weights_names(weights.itertuples(index=False, name=None)), index=weights.index)
     if names.duplicated().any():
         names = weights["model"] + " " + weights["adapter"]
+    if names.duplicated().any():  # a server has other weights under the same name
+        names = (names + " " + weights["adapter_digest"].str[:_SHORT]).str.strip()
     by_weights = dict(zip(weights.itertuples(index=False, name=None), names, strict=True))
     keys = zip(frame["model"], frame["adapter"], frame["adapter_digest"], strict=True)
     of_weights = pd.Series([by_weights[key] for key in keys], index=frame.index, dtype=object)
     return of_weights if plain else of_weights + ", " + arms
 
 
-def weights_names(weights: Iterable[tuple[str, str]]) -> list[str]:
-    """The display name of each (model, adapter): the adapter without the digest that the lab appends, or with it where
-    two differ in nothing else; or the model, which is marked as untuned if any of the others has an adapter."""
+def weights_names(weights: Iterable[tuple[str, str, str]]) -> list[str]:
+    """The display name of each (model, adapter, digest of the adapter): the adapter without the part of its digest that
+    the lab appends, or with it where two differ in nothing else; or the model, which is marked as untuned if any of the
+    others has an adapter."""
     each = list(weights)
-    untuned = " untuned" if any(adapter for _, adapter in each) else ""
-    short = {adapter: _DIGEST.sub("", adapter) for _, adapter in each if adapter}
+    untuned = " untuned" if any(adapter for _, adapter, _ in each) else ""
+    short = {adapter: _without_digest(adapter, digest) for _, adapter, digest in each if adapter}
     shared = Counter(short.values())
     names = {adapter: name if shared[name] == 1 else adapter for adapter, name in short.items()}
-    return [names[adapter] if adapter else f"{model}{untuned}" for model, adapter in each]
+    return [names[adapter] if adapter else f"{model}{untuned}" for model, adapter, _ in each]
 
 
-_DIGEST = re.compile("-[0-9a-f]{12}$")
-"""What `hermes_lab.models.adapters` appends to the name of an adapter's folder."""
+_SHORT = 12
+"""The characters of its digest that `hermes_lab.models.adapters` appends to the name of an adapter's folder."""
+
+
+def _without_digest(adapter: str, digest: str) -> str:
+    return adapter.removesuffix(f"-{digest[:_SHORT]}") if digest else adapter

@@ -174,7 +174,10 @@ def test_too_few_worlds_for_several_tests_are_named(write_run: WriteRun, worlds:
 
 def test_runs_of_both_arms_give_weights_by_skills(write_run: WriteRun) -> None:
     solved = {("base", "off"): 2, ("base", "on"): 5, ("tuned", "off"): 4, ("tuned", "on"): 9}
-    adapters = {"base": "", "tuned": "sft-v1-0123456789ab"}
+    models = {
+        "base": ModelIdentity("vllm", "packaged"),
+        "tuned": ModelIdentity("vllm", "packaged", adapter="sft-v1-0123456789ab", adapter_digest="0123456789abcdef"),
+    }
     runs = [
         write_run(
             [
@@ -182,7 +185,7 @@ def test_runs_of_both_arms_give_weights_by_skills(write_run: WriteRun) -> None:
                     task < solved[weights, arm],
                     task=task,
                     lane=f"{arm}-r0-w0",
-                    model=ModelIdentity("vllm", "packaged", adapter=adapters[weights]),
+                    model=models[weights],
                 )
                 for arm in ("off", "on")
                 for task in range(10)

@@ -14,7 +14,10 @@ from hermes_lab.lane import lane_key
 from hermes_lab.types import Episode, ModelIdentity
 
 WriteRun = Callable[..., Path]
-BASE, TUNED = ModelIdentity("vllm", "packaged"), ModelIdentity("vllm", "packaged", adapter="sft-v1-0123456789ab")
+BASE, TUNED = (
+    ModelIdentity("vllm", "packaged"),
+    ModelIdentity("vllm", "packaged", adapter="sft-v1-0123456789ab", adapter_digest="0123456789abcdef"),
+)
 
 
 def corner(arm: str, weights: int, solved: int, *, lane_names_weights: bool = True) -> list[Episode]:

@@ -340,7 +340,7 @@ def test_other_intervals_of_a_few_runs_are_none(kind: Any) -> None:
 
 def test_weights_are_fitted_apart_where_there_are_several(simulate_run: SimulateRun) -> None:
     base = simulate_run({"on": TRUTH}, replicates=1, tasks=5)
-    tuned = base.assign(adapter="sft-v1-0123456789ab", adapter_digest="0123")
+    tuned = base.assign(adapter="sft-v1-0123456789ab", adapter_digest="0123456789abcdef")
     fits = fit_series(pd.concat([base, tuned], ignore_index=True), draws=0)
     assert set(fits) == {f"{base['model'][0]} untuned, skills on", "sft-v1, skills on"}
 

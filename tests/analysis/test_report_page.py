@@ -391,7 +391,7 @@ def test_unfinished_run_is_said_right_under_the_verdict(write_run: WriteRun) -> 
 
 def test_directions_of_weights_and_skills_stand_in_the_headline(write_run: WriteRun) -> None:
     untuned = ModelIdentity("scripted", "model-a")
-    tuned = ModelIdentity("scripted", "model-a", adapter="tuned-0123456789ab")
+    tuned = ModelIdentity("scripted", "model-a", adapter="tuned-0123456789ab", adapter_digest="0123456789abcdef")
     made = [
         make_episode(
             task < {"off": 4, "on": 8}[arm] - 3 * weights,

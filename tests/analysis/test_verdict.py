@@ -88,14 +88,17 @@ def test_gap_without_an_oracle_is_none(write_run: WriteRun) -> None:
 
 
 def test_weights_of_one_run_are_the_question_where_there_is_one_arm(write_run: WriteRun) -> None:
-    tuned = {"model": ModelIdentity("vllm", "m", adapter="sft-v1-0123456789ab")}
+    tuned = {"model": ModelIdentity("vllm", "m", adapter="sft-v1-0123456789ab", adapter_digest="0123456789abcdef")}
     found = verdict(write_run([*lanes_of("off", 7, suffix="-a1", **tuned), *lanes_of("off", 2, suffix="-a0")]))
     assert found.question == "weights"
     assert found.sentence.startswith("The new weights: better by +50 points")
 
 
 def test_skills_and_weights_of_one_run_are_told_apart(write_run: WriteRun) -> None:
-    tuned = {"model": ModelIdentity("vllm", "m", adapter="sft-v1-0123456789ab"), "suffix": "-a1"}
+    tuned = {
+        "model": ModelIdentity("vllm", "m", adapter="sft-v1-0123456789ab", adapter_digest="0123456789abcdef"),
+        "suffix": "-a1",
+    }
     found = verdict(
         write_run(
             [
@@ -112,7 +115,7 @@ def test_skills_and_weights_of_one_run_are_told_apart(write_run: WriteRun) -> No
 
 
 def test_two_runs_are_compared_by_what_changed(write_run: WriteRun) -> None:
-    tuned = {"model": ModelIdentity("vllm", "m", adapter="sft-v1-0123456789ab")}
+    tuned = {"model": ModelIdentity("vllm", "m", adapter="sft-v1-0123456789ab", adapter_digest="0123456789abcdef")}
     base, other = write_run(lanes_of("off", 2), "base"), write_run(lanes_of("off", 7), "other")
     assert verdict(base, write_run(lanes_of("off", 7, **tuned), "tuned")).question == "weights"
     found = verdict(base, other)
@@ -238,7 +241,10 @@ def test_p_that_several_arms_take_away_is_told_beside_the_plain_one(write_run: W
 
 def test_content_is_not_asked_for_where_only_the_weights_are_shown(write_run: WriteRun) -> None:
     """Both together are, but the question before `is it the content` is whether skills matter."""
-    tuned = {"model": ModelIdentity("vllm", "m", adapter="sft-v1-0123456789ab"), "suffix": "-a1"}
+    tuned = {
+        "model": ModelIdentity("vllm", "m", adapter="sft-v1-0123456789ab", adapter_digest="0123456789abcdef"),
+        "suffix": "-a1",
+    }
     arms = ("off", "on", "placebo")
     episodes = [e for arm in arms for e in (*lanes_of(arm, 2, suffix="-a0"), *lanes_of(arm, 7, **tuned))]
     found = verdict(write_run(episodes))
