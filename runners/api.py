@@ -13,7 +13,7 @@ Functions return objects and raise `ConfigError` or `InfraError`. They also work
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -229,13 +229,16 @@ def compare(before: AnyRun, after: AnyRun | None = None, *, arms: Sequence[str] 
     """Compares two runs, or arms of one run (default: off and on), paired by task.
 
     `arms`: the arms of one run, each compared with the first, or the arm to use in both runs. `print()` the result, or
-    use its `comparison`; `others` has those of a third arm and more. Raises `ConfigError` if there is nothing to
-    compare.
+    use its `comparison`; `others` has those of a third arm and more, `warnings` what may make the numbers meaningless,
+    such as cut replies. Raises `ConfigError` if there is nothing to compare.
     """
     from hermes_lab.analysis.comparison.verdict import compare
+    from hermes_lab.runners.commands.summary import warnings_of_runs
 
     first, *second = _folders([before, *([] if after is None else [after])])
-    return compare(first, second[0] if second else None, arms=arms)
+    found = compare(first, second[0] if second else None, arms=arms)
+    told = warnings_of_runs(first, *second, told=str(found), arms=arms)
+    return replace(found, warnings=tuple(f"{run}: {warning}" for run, warning in told))
 
 
 def report(*runs: AnyRun, out: str | Path | None = None, trajectories: int | None = None) -> Path:

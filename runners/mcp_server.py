@@ -83,7 +83,8 @@ class _Served:
         ] = "",
         arms: Annotated[str, Field(description="Arms to compare, such as `off,on`; if empty, the defaults.")] = "",
     ) -> dict[str, Any]:
-        """Compare two runs task by task, or the arms of one run, to see whether the agent improved."""
+        """Compare two runs task by task, or the arms of one run, to see whether the agent improved. `warnings` has what
+        may make the numbers meaningless."""
         runs = [str(self._at(name)) for name in (before, after) if name]
         return await _asked(["compare", *runs, *(["--arms", arms] if arms else []), "--json"])
 

@@ -38,7 +38,8 @@ class ComparisonResult:
 
     `question` is `skills`, `weights`, `skills and weights`, `arms`, `runs` or "". `causes` attributes the difference;
     `detail` has supporting results and notes on missing data, a line each. `others` are the results of further arms
-    against the same first one.
+    against the same first one. `warnings` are those of the compared runs that the text does not state already, where
+    `lab.compare` made the result.
     """
 
     question: str
@@ -51,16 +52,20 @@ class ComparisonResult:
     detail: tuple[str, ...] = ()
     comparison: Comparison | None = None
     others: "tuple[ComparisonResult, ...]" = ()
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The sentence, the comparison's lines and the causes, as `hermes-lab compare` prints them; then the others."""
+        """The sentence, the comparison's lines and the causes, as `hermes-lab compare` prints them; then the others and
+        the warnings."""
         lines = self.comparison.lines() if self.comparison else []
-        return "\n".join([self.sentence, *lines, *(f"  {cause}" for cause in self.causes), *map(str, self.others)])
+        warnings = (f"warning: {warning}" for warning in self.warnings)
+        causes = (f"  {cause}" for cause in self.causes)
+        return "\n".join([self.sentence, *lines, *causes, *map(str, self.others), *warnings])
 
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON, without `comparison` and `others`."""
+        """For JSON, without `comparison`, `others` and `warnings`."""
         names = ("question", "sentence", "difference", "interval", "p_value", "shown", "causes", "detail")
         return {name: getattr(self, name) for name in names}
 

@@ -74,7 +74,8 @@ def compare(
     if json:
         reports = [each.comparison.to_dict() | {"verdict": each.to_dict()} for each in found if each.comparison]
         warnings = [f"{run}: {warning}" for run, warning in warnings_of_runs(*runs, arms=chosen)]
-        output.print_json((reports[0] if len(reports) == 1 else {"reports": reports}) | {"warnings": warnings})
+        # First, where a reader of a part of it finds them.
+        output.print_json({"warnings": warnings} | (reports[0] if len(reports) == 1 else {"reports": reports}))
         return _exit_code(found) if fail_if else 0
     typer.echo(str(result))
     say_warnings_of(*runs, told=str(result), arms=chosen)

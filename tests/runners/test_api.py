@@ -249,6 +249,19 @@ def test_compare_prints_what_the_command_prints(experiment: api.Run) -> None:
     assert found.sentence == str(found).splitlines()[0]
 
 
+def test_compare_has_the_warnings_of_its_runs(experiment: api.Run, tmp_path: Path) -> None:
+    cut = shutil.copytree(experiment.folder, tmp_path / "cut")
+    for path in (cut / "episodes").glob("*.jsonl"):
+        path.write_text(re.sub('"stop_reason":"[^"]*"', '"stop_reason":"length"', path.read_text()))
+    found = lab.compare(cut)
+    (warning,) = (each for each in found.warnings if "ended with a reply truncated at" in each)
+    assert warning.startswith(f"{cut}: ")
+    assert str(found).splitlines()[-len(found.warnings) :] == [f"warning: {each}" for each in found.warnings]
+    told = command("compare", cut)
+    assert str(found).splitlines() == [*told.stdout.splitlines(), *told.stderr.splitlines()]
+    assert lab.compare(experiment).warnings == ()
+
+
 def test_further_arms_are_compared_with_the_first(tmp_path: Path) -> None:
     arms = ("off", "on", "oracle")
     run = lab.experiment(SMALL, {"learning": {"arms": list(arms)}}, out=tmp_path / "run", progress=False)

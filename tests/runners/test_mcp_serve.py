@@ -60,10 +60,12 @@ async def test_other_agents_read_what_was_measured_and_change_nothing(
 
         (row,) = (await ask("runs"))["runs"]
         assert (row["run"], row["suite"]) == ("one", "ledger")
-        assert (await ask("summary", run="one"))["finished"] == row["wanted"]
+        summary = await ask("summary", run="one")
+        assert summary["finished"] == row["wanted"]
         assert await ask("show", run="one", lane="on")
         assert "messages" in json.dumps(await ask("show", run="one", episode="0"))
-        assert await ask("compare", before="one")
+        (warning,) = summary["warnings"]
+        assert (await ask("compare", before="one"))["warnings"] == [f"{runs / 'one'}: {warning}"]
         assert await ask("skills", run="one", lane="on-r0-w0")
         shown = (await ask("tasks", suite="ledger", count=2))["tasks"]
         assert len(shown) == 2
