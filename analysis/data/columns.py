@@ -184,7 +184,7 @@ _COLUMNS: Mapping[str, _Column] = {
 }
 
 
-def read_columns(run: Path, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+def read_columns(run: str | Path, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """The values of these columns for the last record of each key, in the order they were written.
 
     One pass over the log that keeps only the values. A torn last line is skipped. Raises `ConfigError` if `run` is no
@@ -192,10 +192,11 @@ def read_columns(run: Path, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     only checked to be JSON.
     """
     check_columns(columns)
-    made = [_column(run, column) for column in columns]
+    folder = Path(run)
+    made = [_column(folder, column) for column in columns]
     needed = [field for column in made for field in column.needs.split()]
     values = [column.value for column in made]
-    return read_last(run, needed, lambda line: tuple([value(line) for value in values]))
+    return read_last(folder, needed, lambda line: tuple([value(line) for value in values]))
 
 
 def _column(run: Path, column: str) -> _Column:

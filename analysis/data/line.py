@@ -121,17 +121,18 @@ class Line(EpisodeResult[_Task], frozen=True, kw_only=True):
     rescored: _Rescored | None = None
 
 
-def read_last(run: Path, fields: Iterable[str], make: Callable[[Line], T]) -> list[T]:
+def read_last(run: str | Path, fields: Iterable[str], make: Callable[[Line], T]) -> list[T]:
     """Applies `make` to the last record of each key, in the order they were written.
 
     One pass over the log that keeps only the results. Lines are decoded with their key and `fields` only. A torn last
     line is skipped. Raises `ConfigError` if `run` is no run folder, or a line is no episode or has a newer version;
     other fields are only checked to be JSON.
     """
-    if not (run / "episodes").is_dir() and not (run / "run.json").is_file():
-        raise no_run(run)
+    folder = Path(run)
+    if not (folder / "episodes").is_dir() and not (folder / "run.json").is_file():
+        raise no_run(folder)
     last: dict[tuple[str | int, ...], T] = {}
-    for line in read_attempts(run, _view(set(fields) - {*EpisodeKey.__struct_fields__})):
+    for line in read_attempts(folder, _view(set(fields) - {*EpisodeKey.__struct_fields__})):
         key = (line.suite, line.task_id, line.lane, line.round, line.sample)
         last.pop(key, None)  # keeps the position of the later record
         last[key] = make(line)

@@ -24,7 +24,7 @@ _DTYPES = {
 }
 
 
-def load_episodes(*runs: Path, columns: Iterable[str] | None = None) -> pd.DataFrame:
+def load_episodes(*runs: str | Path, columns: Iterable[str] | None = None) -> pd.DataFrame:
     """One row per episode of the runs, the last attempt of each key; `EpisodeRow` documents the columns.
 
     `columns` selects columns and their order; fields they do not need are not decoded. Columns that may be missing
@@ -33,14 +33,14 @@ def load_episodes(*runs: Path, columns: Iterable[str] | None = None) -> pd.DataF
     """
     hints = get_type_hints(EpisodeRow)
     names = list(hints if columns is None else dict.fromkeys(columns))
-    rows = [row for run in runs for row in read_columns(run, names)]
+    rows = [row for run in runs for row in read_columns(Path(run), names)]
     values = zip(*rows, strict=True) if rows else ((),) * len(names)
     return pd.DataFrame(
         {name: pd.Series(column, dtype=_DTYPES[hints[name]]) for name, column in zip(names, values, strict=True)}
     )
 
 
-def load_dataset(*runs: Path, columns: Iterable[str] | None = None) -> "Dataset":
+def load_dataset(*runs: str | Path, columns: Iterable[str] | None = None) -> "Dataset":
     """The table of `load_episodes` as a Hugging Face `Dataset`; missing values are null.
 
     Raises `ConfigError` as `load_episodes`, and if `datasets` is not installed.

@@ -45,16 +45,17 @@ class OpenRun(NamedTuple):
         )
 
 
-def open_runs(*folders: Path) -> list[OpenRun]:
+def open_runs(*runs: str | Path) -> list[OpenRun]:
     """Raises `ConfigError` if a folder has no run, no episode yet or a changed plan, and as `refuse_copies`."""
-    if not folders:
+    if not runs:
         raise ConfigError("give a run folder")
-    refuse_copies(folders)
-    return [_open(folder) for folder in folders]
+    refuse_copies(runs)
+    return [_open(Path(run)) for run in runs]
 
 
-def refuse_copies(folders: Sequence[Path]) -> None:
+def refuse_copies(runs: Sequence[str | Path]) -> None:
     """Raises `ConfigError` for a run that is given twice, or beside a copy of it: its episodes would count twice."""
+    folders = [Path(run) for run in runs]
     if twice := [folder for folder, count in Counter(map(Path.resolve, folders)).items() if count > 1]:
         raise ConfigError(f"{twice[0]}: the same run is given twice")
     seen: dict[bytes, Path] = {}
@@ -101,8 +102,9 @@ def _open(folder: Path) -> OpenRun:
     return OpenRun(folder, manifest, status["ok"], status["errored"], ended_early(folder))
 
 
-def ended_early(folder: Path) -> str:
+def ended_early(run: str | Path) -> str:
     """The decision by which a stopping rule ended a run before all of its episodes; "" if none did."""
+    folder = Path(run)
     if not may_stop(folder):
         return ""
     from hermes_lab.analysis.comparison.sequential import stopped_early  # needs pandas

@@ -6,8 +6,11 @@ import msgspec
 import pytest
 from synthetic_episodes import make_episode
 
+from hermes_lab.analysis.data.columns import read_columns
+from hermes_lab.analysis.data.line import read_last
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.rows import EpisodeRow
+from hermes_lab.analysis.data.runs import ended_early, open_runs, refuse_copies
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import (
     Episode,
@@ -33,6 +36,20 @@ def test_every_documented_column_is_there_in_its_order(write_run: WriteRun) -> N
     frame = load_episodes(write_run([make_episode(True)]))
     assert list(frame.columns) == list(get_type_hints(EpisodeRow))
     assert str(frame["success"].dtype) == "boolean"
+
+
+def test_a_run_is_a_path_or_its_text(write_run: WriteRun) -> None:
+    run = write_run([make_episode(True), make_episode(False, task=1)], wanted=3)
+    text = str(run)
+    assert load_episodes(text).equals(load_episodes(run))
+    assert read_columns(text, ["run", "task_id"]) == [(text, "t0"), (text, "t1")]
+    assert read_last(text, ["success"], lambda line: line.success) == [True, False]
+    (opened,) = open_runs(text)
+    assert (opened.folder, opened.finished, ended_early(text)) == (run, 2, "")
+    with pytest.raises(ConfigError, match="the same run is given twice"):
+        refuse_copies([text, run])
+    with pytest.raises(ConfigError, match=r"nothing: no run here \(no such folder\)"):
+        load_episodes("nothing")
 
 
 def test_last_attempt_of_a_key_wins(write_run: WriteRun) -> None:
