@@ -263,6 +263,30 @@ def test_effects_tell_what_was_caught_what_it_did_and_what_leaked(source: Path, 
     assert f"state a wrong rule: frozen-r0-w0: {plain.skill_name}" in told
 
 
+def test_there_is_no_cost_where_cached_tokens_have_a_price_of_their_own(source: Path, tmp_path: Path) -> None:
+    """Rows do not count them: any sum would be wrong."""
+    run = Path(shutil.copytree(source, tmp_path / "run", symlinks=True))
+    for path in episode_files(run):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            line["trajectory"]["usage"] = {"prompt_tokens": 1_000_000, "completion_tokens": 500_000}
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    def money(**price: float) -> list[float | None]:
+        manifest = json.loads((run / "run.json").read_text())
+        manifest["config"]["model"]["price"] = price
+        (run / "run.json").write_text(json.dumps(manifest))
+        costs = json.loads(looked("skills", "effects", run, "--no-leaks", "--json")[0])["cost"]
+        assert all(cost["tokens"] == 1_500_000 * cost["episodes"] for cost in costs)
+        return [cost["money"] and cost["money"] / cost["episodes"] for cost in costs]
+
+    assert money(prompt=1.0, completion=4.0) == [3.0, 3.0]
+    assert "MONEY" in looked("skills", "effects", run, "--no-leaks")[0]
+    assert money(prompt=1.0, completion=4.0, cached=0.1) == [None, None]
+    assert "MONEY" not in looked("skills", "effects", run, "--no-leaks")[0]
+    assert money(prompt=1.0, completion=4.0, cache_write=2.0) == [None, None]
+
+
 def test_recall_rises_as_rules_are_met_and_written(tmp_path: Path) -> None:
     done(
         "experiment", *BASE, "-c", "learning.arms=[on]", "-c", "learning.rounds=4", "--out", tmp_path / "run", "--quiet"
