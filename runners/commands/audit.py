@@ -33,7 +33,8 @@ def audit(
     measured = Measurements({}, [])
     for opened in open_runs(run) if run else ():
         output.warn(opened.warning())
-        measured = measure(load_episodes(opened.folder), max_listed=setting(opened.manifest.config, "skills.max_listed"))
+        most = setting(opened.manifest.config, "skills.max_listed")
+        measured = measure(load_episodes(opened.folder), max_listed=most)
     found = claims.audit(measured.by_claim)
     if json:
         output.print_json({"claims": [claim.to_dict() for claim in found], "notes": measured.notes})
