@@ -75,6 +75,7 @@ class Agent:
         self.steps: list[Step] = []
         self.usage = Usage()
         self.cost = 0.0
+        self._not_kept = ""
 
     async def submit(self, prompt: str) -> StopReason:
         """Works on `prompt` until the model answers without a tool call, or a budget ends.
@@ -128,10 +129,15 @@ class Agent:
         return self._parent._exhausted_budget() if self._parent else None
 
     def _spend(self, usage: Usage, price: PriceConfig) -> None:
+        """Counts the tokens of a model call. Raises `ModelError` once a limit cannot be kept: a tool may have turned
+        an earlier one into its result."""
         self.usage += usage
         self.cost += cost_of(usage, price)
+        self._not_kept = self._not_kept or limit_not_kept(usage, price, self._config)
         if self._parent:
             self._parent._spend(usage, price)
+        if self._not_kept:
+            raise ModelError(self._not_kept)
 
     async def _run_tools(
         self, calls: Sequence[ToolCall], then: Recorded | None, repeats: Repeats
@@ -180,9 +186,7 @@ class Agent:
         reply = await self._told(self._on_text) if self._on_text else await self._reply(self._model.generate)
         self.messages.append(reply.message)
         seconds = time.monotonic() - started
-        place = len(self.messages) - 1
-        self.steps.append(Step(place, reply.finish_reason, reply.usage, seconds, reply.retries, reply.uncounted))
-        check_counted(reply, self._config)
+        self.steps.append(Step(len(self.messages) - 1, reply.finish_reason, reply.usage, seconds, reply.retries))
         self._spend(reply.usage, self._price)
         self.context.record_usage(reply.usage)
         self._trace.add(reply)
@@ -276,16 +280,19 @@ def summariser_of(config: RunConfig, auxiliary: ModelClient | None) -> Summarise
     return Summariser(auxiliary, config.auxiliary.price) if auxiliary and config.auxiliary else None
 
 
-def check_counted(reply: Generation, config: AgentConfig) -> None:
-    """Raises `ModelError` if a limit of tokens or costs is configured, and the server told no tokens: the limit would
-    never end anything. The default of `agent.max_tokens` is no such limit."""
-    limit = "agent.max_cost" if config.max_cost else ""
+def limit_not_kept(usage: Usage, price: PriceConfig, config: AgentConfig) -> str:
+    """Says which configured limit cannot be kept, as the server did not report the tokens of a call: it might never
+    end anything. "" if there is none; the default of `agent.max_tokens` is no such limit, and tokens without a price
+    cost nothing."""
+    limit = "agent.max_cost" if config.max_cost and price != PriceConfig() else ""
     if config.max_tokens != AgentConfig.model_fields["max_tokens"].default:
         limit = "agent.max_tokens"
-    if reply.uncounted and limit:
-        raise ModelError(
-            f"the reply has no `usage`, so {limit} cannot be kept: have the endpoint report usage, or remove {limit}"
-        )
+    if not (usage.uncounted and limit):
+        return ""
+    return (
+        f"the reply has no `usage` with its prompt's tokens, so {limit} cannot be kept: have the endpoint report usage, "
+        f"or remove {limit}"
+    )
 
 
 def cost_of(usage: Usage, price: PriceConfig) -> float:

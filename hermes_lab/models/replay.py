@@ -104,7 +104,7 @@ class ReplayModel:
             if trajectory.tool_format == "hermes":  # calls are parsed from the text again
                 reply = Message(role="assistant", content=reply.content, reasoning=reply.reasoning)
             then = _then(messages, step.message, trajectory.stop_reason)
-            generation = Generation(reply, step.finish_reason, step.usage, uncounted=step.uncounted, then=then)
+            generation = Generation(reply, step.finish_reason, step.usage, then=then)
             self._replies[self._key(prompt, tools)].append(generation)
             if tools and self._conversations is not None:
                 self._replies[self._key(prompt, ())].append(generation)

@@ -110,8 +110,7 @@ class Thread:
         self.tools = asked.tools or self.tools
         self.messages.append(generation.message)
         place = len(self.messages) - 1
-        told = generation
-        self.steps.append(Step(place, told.finish_reason, told.usage, seconds, told.retries, told.uncounted))
+        self.steps.append(Step(place, generation.finish_reason, generation.usage, seconds, generation.retries))
         self.usage += generation.usage
         self.begun, self.ended = min(self.begun, node.exchange.begun), max(self.ended, node.exchange.ended)
         self._trace.add(generation)

@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from hermes_lab.activity import Activity
-from hermes_lab.agent.loop import cost_of
+from hermes_lab.agent.loop import cost_of, limit_not_kept
 from hermes_lab.config.schema import AgentConfig, PriceConfig
 from hermes_lab.errors import ContextFull, InfraError, ModelError
 from hermes_lab.models.refusals import Rejected
@@ -264,7 +264,11 @@ class Proxy:
         exchange.ended = time.monotonic()
         self._sorter.add(number, exchange, arrived)
         self._activity.messages = [*exchange.asked.messages, answer.generation.message]
-        if spent := spending.add(answer.generation, self._price, counts=arrived.role != "side"):
+        try:
+            spent = spending.add(answer.generation, self._price, counts=arrived.role != "side")
+        except ModelError as error:
+            return self._failed(exchange, error)
+        if spent:
             self._check()
             return _Spent(spent)
         return answer
@@ -307,9 +311,12 @@ class _Spending:
         return self.spent
 
     def add(self, generation: Generation, price: PriceConfig, *, counts: bool) -> Budget | None:
-        """Counts a reply. Returns the budget that ended before its calls run."""
+        """Counts a reply. Returns the budget that ended before its calls run. Raises `ModelError` if a limit cannot be
+        kept, as its tokens are unknown."""
         self.usage += generation.usage
         self.cost += cost_of(generation.usage, price)
+        if not_kept := limit_not_kept(generation.usage, price, self.config):
+            raise ModelError(not_kept)
         if not generation.message.tool_calls:
             return None
         self.iterations += counts

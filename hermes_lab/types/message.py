@@ -64,7 +64,8 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     """Token counts as reported by the server, summed over calls.
 
     `cached_tokens` (read from a prompt cache) and `cache_write_tokens` (written to one) are included in
-    `prompt_tokens`; `reasoning_tokens` are included in `completion_tokens`.
+    `prompt_tokens`; `reasoning_tokens` are included in `completion_tokens`. `uncounted` is the number of calls whose
+    prompt the server did not count, mostly for want of any `usage`: the other counts leave them out.
     """
 
     prompt_tokens: Tokens = 0
@@ -72,6 +73,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     cached_tokens: Tokens = 0
     cache_write_tokens: Tokens = 0
     reasoning_tokens: Tokens = 0
+    uncounted: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -80,6 +82,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
             self.cached_tokens + other.cached_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
+            self.uncounted + other.uncounted,
         )
 
 
@@ -96,8 +99,7 @@ class Generation(Struct, frozen=True):
     `finish_reason` is one of `hermes_lab.models.finish.ENDINGS`, mapped from the endpoint's own word.
     `prompt_token_ids`, `token_ids` and `logprobs` (natural log, one per token id) are as returned by the sampler, or
     all empty if the server does not return them. They never come from tokenising text. `retries` counts failed tries.
-    `uncounted`: the server told no tokens, and `usage` is empty for that. `then` is set if the reply is
-    replayed from a recording.
+    `then` is set if the reply is replayed from a recording.
     """
 
     message: Message
@@ -107,5 +109,4 @@ class Generation(Struct, frozen=True):
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     retries: int = 0
-    uncounted: bool = False
     then: Recorded | None = None

@@ -32,15 +32,13 @@ ToolFormat = Literal["native", "hermes"]
 
 
 class Step(Struct, frozen=True, omit_defaults=True):
-    """One model call. `message` is the index of the resulting assistant message; `retries` counts failed tries.
-    `uncounted`: the server told no tokens, and `usage` is empty for that."""
+    """One model call. `message` is the index of the resulting assistant message; `retries` counts failed tries."""
 
     message: int
     finish_reason: str
     usage: Usage
     seconds: float = 0.0
     retries: int = 0
-    uncounted: bool = False
 
 
 class Compression(Struct, frozen=True, omit_defaults=True):

@@ -26,7 +26,8 @@ class Reply:
     """One scripted reply. With a `status` other than 200, or a `body`, it is sent unchanged.
 
     `pieces` are a body too, sent one by one with a `pause` before each: chunked, where `headers` announce no
-    Content-Length. `torn`: the connection is closed after them, before the body is whole.
+    Content-Length. `torn`: the connection is closed after them, before the body is whole. A reply that is not `counted`
+    has no usage.
     """
 
     content: str | None = None
@@ -41,6 +42,7 @@ class Reply:
     pieces: Sequence[bytes] = ()
     pause: float = 0.0
     torn: bool = False
+    counted: bool = True
 
 
 Script = Sequence[str | Reply] | Callable[[dict[str, Any]], str | Reply]
@@ -278,7 +280,8 @@ def _completion(body: dict[str, Any], reply: Reply) -> dict[str, Any]:
         "finish_reason": reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop"),
     }
     content: dict[str, Any] = {"object": "chat.completion", "model": body["model"], "choices": [choice]}
-    content["usage"] = {"prompt_tokens": len(prompt), "completion_tokens": len(sampled)}
+    if reply.counted:
+        content["usage"] = {"prompt_tokens": len(prompt), "completion_tokens": len(sampled)}
     if body.get("logprobs"):
         choice["logprobs"] = {"content": [{"token": str(i), "logprob": LOGPROB} for i in sampled]}
     if body.get("return_token_ids"):
@@ -325,7 +328,7 @@ def stream(body: dict[str, Any], reply: Reply) -> Iterator[dict[str, Any]]:
     for delta in _call_deltas(said.get("tool_calls", ())):
         yield chunk({"tool_calls": [delta]})
     yield chunk({}, 1, finish_reason=choice["finish_reason"])
-    if body.get("stream_options", {}).get("include_usage"):
+    if reply.counted and body.get("stream_options", {}).get("include_usage"):
         yield shared | {"choices": [], "usage": whole["usage"]}
 
 

@@ -9,7 +9,7 @@ from hermes_lab.agent.loop import Agent, Summariser, cost_of
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import AgentConfig, ModelConfig, PriceConfig, RunConfig
 from hermes_lab.config.sources import load_config
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, ModelError
 from hermes_lab.models import open_auxiliary
 from hermes_lab.tools.registry import ToolContext
 from hermes_lab.tools.toolbox import Toolbox
@@ -21,14 +21,19 @@ CALL = '<tool_call>\n{"name": "terminal", "arguments": {}}\n</tool_call>'
 class Counting:
     """A model that gives one reply, and keeps what it was asked."""
 
-    def __init__(self, reply: str, finish_reason: str = "stop") -> None:
+    def __init__(
+        self,
+        reply: str,
+        finish_reason: str = "stop",
+        usage: Usage = Usage(1_000_000, 0),  # noqa: B008
+    ) -> None:
         self.identity = ModelIdentity("openai", reply)
         self.asked: list[Sequence[Message]] = []
-        self._reply, self._finish = reply, finish_reason
+        self._reply, self._finish, self._usage = reply, finish_reason, usage
 
     async def generate(self, messages: Sequence[Message], tools: Any) -> Generation:
         self.asked.append(messages)
-        return Generation(Message("assistant", self._reply), self._finish, usage=Usage(1_000_000, 0))
+        return Generation(Message("assistant", self._reply), self._finish, usage=self._usage)
 
     async def aclose(self) -> None: ...
 
@@ -38,10 +43,10 @@ def long_talk() -> list[Message]:
     return [Message("system", "You work."), *turns]
 
 
-def agent_with(model: Counting, cheap: Counting) -> Agent:
+def agent_with(model: Counting, cheap: Counting, price: float = 1.0, **limits: float) -> Agent:
     toolbox = Toolbox((), ToolContext(None, None, SandboxConfig()))  # type: ignore[arg-type]
-    summariser = Summariser(cheap, PriceConfig(prompt=1.0))
-    config = AgentConfig(context_tokens=500)
+    summariser = Summariser(cheap, PriceConfig(prompt=price))
+    config = AgentConfig.model_validate({"context_tokens": 500, **limits})
     return Agent(model, toolbox, config, long_talk(), PriceConfig(prompt=10.0), summariser=summariser)
 
 
@@ -64,6 +69,35 @@ async def test_a_summary_that_is_no_answer_is_none(cheap: Counting) -> None:
     assert not await agent.compress()
     assert agent.context.compressions == []
     assert agent.cost == 1.0, "it was paid for"
+
+
+UNCOUNTED = Usage(uncounted=1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("answer", ["A summary.", "<think>hm"])
+async def test_summaries_that_nothing_counts_are_counted_as_such(answer: str) -> None:
+    agent = agent_with(Counting("Done."), Counting(answer, usage=UNCOUNTED))
+    assert await agent.submit("Go on.") == "answered"
+    assert await agent.summarise(long_talk()) in ("A summary.", "")
+    assert agent.trajectory("answered").usage == Usage(1_000_000, 0, uncounted=2)
+
+
+@pytest.mark.anyio
+async def test_a_limit_that_summaries_do_not_count_for_is_an_error() -> None:
+    with pytest.raises(ModelError, match=r"so agent\.max_cost cannot be kept"):
+        await agent_with(Counting("Done."), Counting("A summary.", usage=UNCOUNTED), max_cost=99).submit("Go on.")
+    free = agent_with(Counting("Done."), Counting("A summary.", usage=UNCOUNTED), price=0, max_cost=99)
+    assert await free.submit("Go on.") == "answered"
+
+
+@pytest.mark.anyio
+async def test_a_tool_cannot_hide_that_a_limit_is_not_kept() -> None:
+    agent = agent_with(Counting("Done."), Counting("A summary.", usage=UNCOUNTED), max_tokens=9_000_000, compress_at=0)
+    with pytest.raises(ModelError):
+        await agent.summarise(long_talk())
+    with pytest.raises(ModelError, match=r"so agent\.max_tokens cannot be kept"):
+        await agent.submit("Go on.")
 
 
 @pytest.mark.anyio

@@ -102,8 +102,7 @@ class AnthropicWire(NativeWire):
             reasoning=_reasoning(blocks),
             provider_fields={FIELD: blocks} if self._native and blocks else {},
         )
-        usage = _usage(mapping(received.get("usage")))
-        return Generation(message, ending, usage, uncounted=usage == Usage())
+        return Generation(message, ending, _usage(mapping(received.get("usage"))))
 
     def assemble(self, events: Sequence[object]) -> object:
         """See `Wire`. A stream that broke off gives an error."""
@@ -264,12 +263,14 @@ def _reasoning(blocks: Sequence[Mapping[str, Any]]) -> str:
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
     cached, written = count(usage.get("cache_read_input_tokens")), count(usage.get("cache_creation_input_tokens"))
+    prompt = count(usage.get("input_tokens")) + cached + written
     return Usage(
-        prompt_tokens=count(usage.get("input_tokens")) + cached + written,
+        prompt_tokens=prompt,
         completion_tokens=count(usage.get("output_tokens")),
         cached_tokens=cached,
         cache_write_tokens=written,
         reasoning_tokens=count(mapping(usage.get("output_tokens_details")).get("thinking_tokens")),
+        uncounted=int(not prompt),
     )
 
 

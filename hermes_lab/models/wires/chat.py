@@ -166,8 +166,7 @@ class ChatWire:
         if ending in SOUND and text(said.get("refusal")).strip() and not message.tool_calls:
             ending = "refusal"
             message = msgspec.structs.replace(message, content=message.content or text(said["refusal"]))
-        usage = _usage(mapping(completion.get("usage")))
-        generation = Generation(message, ending, usage, uncounted=usage == Usage())
+        generation = Generation(message, ending, _usage(mapping(completion.get("usage"))))
         return _with_tokens(generation, completion, choice) if self._config.token_ids else generation
 
     def assemble(self, events: Sequence[object]) -> object:
@@ -371,7 +370,14 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
         or count(usage.get("cached_tokens"))
     )
     written = count(mapping(usage.get("prompt_tokens_details")).get("cache_write_tokens"))
-    return Usage(prompt, completion, min(cached, prompt), min(written, prompt), min(reasoning, completion))
+    return Usage(
+        prompt,
+        completion,
+        cached_tokens=min(cached, prompt),
+        cache_write_tokens=min(written, prompt),
+        reasoning_tokens=min(reasoning, completion),
+        uncounted=int(not prompt),
+    )
 
 
 def _with_tokens(generation: Generation, reply: Mapping[str, Any], choice: Mapping[str, Any]) -> Generation:

@@ -89,8 +89,7 @@ class ResponsesWire(NativeWire):
             reasoning=_reasoning(output),
             provider_fields={FIELD: output} if self._native and output else {},
         )
-        usage = _usage(mapping(received.get("usage")))
-        return Generation(message, ending, usage, uncounted=usage == Usage())
+        return Generation(message, ending, _usage(mapping(received.get("usage"))))
 
     def assemble(self, events: Sequence[object]) -> object:
         """See `Wire`. A stream that broke off gives an error."""
@@ -238,11 +237,13 @@ def _reasoning(output: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
+    prompt = count(usage.get("input_tokens"))
     return Usage(
-        prompt_tokens=count(usage.get("input_tokens")),
+        prompt_tokens=prompt,
         completion_tokens=count(usage.get("output_tokens")),
         cached_tokens=count(mapping(usage.get("input_tokens_details")).get("cached_tokens")),
         reasoning_tokens=count(mapping(usage.get("output_tokens_details")).get("reasoning_tokens")),
+        uncounted=int(not prompt),
     )
 
 

@@ -100,6 +100,18 @@ def test_a_budget_stops_the_program(on_endpoint: Callable[..., Episode]) -> None
     assert episode.score == 0
 
 
+def test_a_limit_that_nothing_counts_for_is_an_error_of_the_episode(on_endpoint: Callable[..., Episode]) -> None:
+    again = Reply(tool_calls=[function_call("c", "sh", {"command": "echo again"})], counted=False)
+    with running(FakeOpenAIServer([again])) as server:
+        episode = on_endpoint(server.base_url, max_tokens=9_000, settings={"fault": "lies"})
+        assert len(server.requests) == 1
+    assert (episode.status, episode.score) == ("errored", None)
+    assert episode.error is not None
+    assert episode.error.message.endswith(
+        "so agent.max_tokens cannot be kept: have the endpoint report usage, or remove agent.max_tokens"
+    )
+
+
 def test_a_prompt_that_does_not_fit_is_an_outcome(on_endpoint: Callable[..., Episode]) -> None:
     too_long = {
         "error": {"message": "This model's maximum context length is 10 tokens", "code": "context_length_exceeded"}

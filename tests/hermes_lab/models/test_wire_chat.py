@@ -10,7 +10,7 @@ from fakes.mutate import mutated
 
 from hermes_lab.agent.loop import Agent
 from hermes_lab.config.sandboxes import SandboxConfig
-from hermes_lab.config.schema import AgentConfig, ModelConfig
+from hermes_lab.config.schema import AgentConfig, ModelConfig, PriceConfig
 from hermes_lab.errors import ModelError
 from hermes_lab.models.advice import advice
 from hermes_lab.models.finish import ENDINGS, ending_of
@@ -213,9 +213,9 @@ def test_an_error_in_place_of_a_reply_is_told_in_its_own_words(body: object, kin
     [
         ({"prompt_tokens": 9, "completion_tokens": 3, "prompt_cache_hit_tokens": 4}, Usage(9, 3, 4)),
         ({"prompt_tokens": 9, "completion_tokens": 3, "cached_tokens": 4}, Usage(9, 3, 4)),
-        ({"prompt_tokens": None, "completion_tokens": "3"}, Usage()),
+        ({"prompt_tokens": None, "completion_tokens": "3"}, Usage(uncounted=1)),
         ({"input_tokens": 9, "output_tokens": 3}, Usage(9, 3)),
-        ({"prompt_tokens": -1, "completion_tokens": 1e300}, Usage()),
+        ({"prompt_tokens": -1, "completion_tokens": 1e300}, Usage(uncounted=1)),
         (
             {
                 **{"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 17},
@@ -223,7 +223,8 @@ def test_an_error_in_place_of_a_reply_is_told_in_its_own_words(body: object, kin
             },
             Usage(9, 8, reasoning_tokens=5),
         ),
-        ("much", Usage()),
+        ({"completion_tokens": 3}, Usage(0, 3, uncounted=1)),
+        ("much", Usage(uncounted=1)),
     ],
 )
 def test_tokens_are_counted_as_far_as_they_are_told(usage: object, known: Usage) -> None:
@@ -411,13 +412,14 @@ async def test_a_limit_that_nothing_counts_for_is_an_error(limit: dict[str, Any]
     for usage, stop in ((told, "answered"), ({}, None)):
         config = AgentConfig(toolsets=("todo",), **limit)
         toolbox = Toolbox(config.toolsets, ToolContext(None, None, SandboxConfig()))  # type: ignore[arg-type]
-        agent = Agent(Once(reply({"content": "4"}, usage=usage), ModelConfig()), toolbox, config, [])
+        model = Once(reply({"content": "4"}, usage=usage), ModelConfig())
+        agent = Agent(model, toolbox, config, [], PriceConfig(prompt=1.0))
         if stop:
             assert await agent.submit("What is 2+2?") == stop
         else:
-            with pytest.raises(ModelError, match=f"no `usage`, so agent.{named} cannot be kept"):
+            with pytest.raises(ModelError, match=f"no `usage` .* so agent.{named} cannot be kept"):
                 await agent.submit("What is 2+2?")
-        assert [step.uncounted for step in agent.steps] == [not usage]
+        assert agent.usage.uncounted == agent.steps[0].usage.uncounted == (not usage)
 
 
 @pytest.mark.anyio
@@ -426,4 +428,4 @@ async def test_without_a_limit_steps_that_nothing_counts_are_marked() -> None:
     toolbox = Toolbox(config.toolsets, ToolContext(None, None, SandboxConfig()))  # type: ignore[arg-type]
     agent = Agent(Once(reply({"content": "4"}), ModelConfig()), toolbox, config, [])
     assert await agent.submit("What is 2+2?") == "answered"
-    assert [step.uncounted for step in agent.steps] == [True]
+    assert [step.usage for step in agent.steps] == [Usage(uncounted=1)]

@@ -87,6 +87,28 @@ async def test_a_budget_ends(config: dict[str, object], spent: str, served_first
         assert len(upstream.requests) == 2
 
 
+@pytest.mark.parametrize("review", [False, True])
+@pytest.mark.parametrize(("config", "named"), [({"max_tokens": 500}, "max_tokens"), ({"max_cost": 1.0}, "max_cost")])
+async def test_a_limit_that_nothing_counts_for_is_a_failure(
+    config: dict[str, object], named: str, review: bool
+) -> None:
+    asked = {"messages": [*BODY["messages"], {"role": "user", "content": REVIEW}]} if review else {}  # type: ignore[misc]
+    upstream = Given([said("Done.", usage=Usage(uncounted=1))])
+    async with served(upstream, PriceConfig(prompt=1.0), **config) as (proxy, url):
+        assert (await ask(url, **asked))[0] == 502
+        with anyio.fail_after(5):
+            await proxy.interrupted()
+        assert f"no `usage` with its prompt's tokens, so agent.{named} cannot be kept" in str(proxy.failure)
+        assert (proxy.spent, proxy.review_spent) == (None, None)
+        assert (await ask(url))[0] == 502
+        assert len(upstream.requests) == 1
+        found = proxy.conversations()
+        assert (found.review_usage if review else found.work_usage).uncounted == 1
+    async with served(upstream, max_cost=1.0) as (proxy, url):  # tokens without a price cost nothing
+        assert (await ask(url))[0] == 200
+        assert (proxy.failure, proxy.conversations().work_usage.uncounted) == (None, 1)
+
+
 async def test_a_reply_without_calls_ends_nothing() -> None:
     async with served(Given([said("Done.")]), max_tokens=5, max_iterations=1) as (proxy, url):
         assert (await ask(url))[0] == 200
