@@ -290,8 +290,8 @@ def limit_not_kept(usage: Usage, price: PriceConfig, config: AgentConfig) -> str
     if not (usage.uncounted and limit):
         return ""
     return (
-        f"the reply has no `usage` with its prompt's tokens, so {limit} cannot be kept: have the endpoint report usage, "
-        f"or remove {limit}"
+        f"the reply has no `usage` with its prompt's tokens, so {limit} cannot be kept: have the endpoint "
+        f"report usage, or remove {limit}"
     )
 
 
