@@ -39,7 +39,7 @@ def explain_unfinished(result: RunResult) -> str:
     if result.spent:
         kept = f"{result.finished:,} of {result.wanted:,} episodes are kept"
         failed = f"; {result.errored:,} errored ({result.last_error})" if result.errored and result.last_error else ""
-        return f"{result.spent}: {kept}{failed}; raise the budget and use --resume"
+        return f"{result.spent}: {kept}{failed}; {result.remedy} and use --resume"
     return (
         f"{result.wanted - result.finished} of {result.wanted} episodes did not finish ({result.last_error}); --resume "
         "retries them; only how the model is reached (model.base_url, api_key_env, timeout) may differ then"

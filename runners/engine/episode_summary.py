@@ -69,8 +69,17 @@ class EpisodeSummary(EpisodeKey, frozen=True, kw_only=True):
     @property
     def tokens(self) -> int:
         """Prompt and completion tokens, including the review's."""
+        return self._usage.prompt_tokens + self._usage.completion_tokens
+
+    @property
+    def uncounted(self) -> int:
+        """Model calls whose tokens are unknown and not among `tokens`."""
+        return self._usage.uncounted
+
+    @property
+    def _usage(self) -> Usage:
         spent = [self.trajectory, self.review.trajectory if self.review else None]
-        return sum(part.usage.prompt_tokens + part.usage.completion_tokens for part in spent if part)
+        return sum((part.usage for part in spent if part), Usage())
 
 
 def summarize(episode: Episode) -> EpisodeSummary:

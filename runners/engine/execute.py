@@ -150,13 +150,15 @@ class Listener:
 @dataclass(frozen=True)
 class RunResult:
     """The result of a run. `summary` is the content of `summary.json`; `spent` names the budget that ended the run
-    early, `stopped` the decision that did, `last_error` the last infrastructure failure."""
+    early, `remedy` what to change about it, `stopped` the decision that did, `last_error` the last infrastructure
+    failure."""
 
     folder: Path
     summary: dict[str, Any]
     spent: str = ""
     last_error: str = ""
     stopped: str = ""
+    remedy: str = ""
 
     @property
     def finished(self) -> int:
@@ -315,7 +317,7 @@ def _result(folder: Path, tally: Tally) -> RunResult:
 
     summary = summarize(folder)
     write_json(folder / "summary.json", summary)
-    return RunResult(folder, summary, tally.budget.spent, tally.last_error, summary["stopped"])
+    return RunResult(folder, summary, tally.budget.spent, tally.last_error, summary["stopped"], tally.budget.remedy)
 
 
 def run_blocking(main: Callable[[], Awaitable[T]]) -> T:

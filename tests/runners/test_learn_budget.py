@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, running
@@ -30,8 +31,6 @@ WANTED = 2 * 3 * (4 + 2)
 def finished(tokens: int = 0) -> EpisodeSummary:
     spent = {"usage": {"prompt_tokens": tokens}}
     fields = {"suite": "s", "task_id": "t", "lane": "on-r0-w0", "round": 0, "sample": 0, "status": "ok"}
-    import msgspec
-
     return msgspec.convert(fields | {"trajectory": spent}, EpisodeSummary)
 
 
@@ -72,6 +71,36 @@ def test_a_fast_arm_does_not_run_away_from_a_slow_one(tmp_path: Path) -> None:
     done = Counter(e.lane for e in read_episodes(out))
     assert looked_back == done["on-r0-w0"] > 0
     assert done["off-r0-w0"] - done["on-r0-w0"] <= 2, done
+
+
+def test_a_budget_of_tokens_that_nothing_counts_for_ends_the_run(tmp_path: Path) -> None:
+    file, out = tmp_path / "tasks.jsonl", tmp_path / "run"
+    file.write_text("".join(f'{{"prompt": "Task {n}."}}\n' for n in range(4)))
+    with running(FakeOpenAIServer([Reply("Done.", counted=False)])) as server:
+        args = ["-c", f"suite.path={file}", "-c", f"model.base_url={server.base_url}", "-c", "model.name=fake"]
+        args += ["-c", "run.concurrency=1", "--out", out]
+        first = lab("run", *args, "-c", "budget.tokens=1000000")
+        assert first.returncode == 3
+        assert first.stderr.splitlines()[-1] == (
+            "budget.tokens cannot be kept, as 1 model call had no `usage`: 1 of 4 episodes are kept; "
+            "set budget.tokens=0 and use --resume"
+        )
+        again = lab("run", *args, "-c", "budget.tokens=9000000", "--resume")
+        assert (again.returncode, len(server.requests)) == (3, 1)
+        assert lab("run", *args, "-c", "budget.tokens=0", "--resume").returncode == 0
+        assert len(server.requests) == 4
+
+
+def test_reviews_that_nothing_counts_end_a_budget_of_tokens_and_no_other() -> None:
+    review = {"trajectory": {"usage": {"uncounted": 2}}}
+    episode = msgspec.convert(msgspec.to_builtins(finished(7)) | {"review": review}, EpisodeSummary)
+    tokens, others = Budget(BudgetConfig(tokens=99)), Budget(BudgetConfig(tasks=3, hours=1))
+    for budget in (tokens, others):
+        budget.add(finished(1))
+        assert budget.allows()
+        budget.add(episode)
+    assert (tokens.allows(), others.allows()) == (False, True)
+    assert (tokens.spent, others.spent) == ("budget.tokens cannot be kept, as 2 model calls had no `usage`", "")
 
 
 def test_a_budget_of_tokens_counts_earlier_starts_and_needs_no_model_once_it_is_spent(tmp_path: Path) -> None:
