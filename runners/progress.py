@@ -96,7 +96,7 @@ class LiveTable(Quiet):
                 share(arm.parsed, arm.called),
                 str(arm.wrote),
                 str(arm.errored) if arm.errored else "-",
-                f"{arm.tokens:,}",
+                f"{arm.tokens:,}{'+' if arm.uncounted else ''}",  # at least so many
                 *([endings_of(arm.stops) or "-"] if unanswered else []),
             )
         return table

@@ -185,7 +185,7 @@ class _LoggedProgress:
 
 def _metrics(tally: Tally, cost: float) -> dict[str, float]:
     found: dict[str, float] = {f"episodes/{name}": tally.total(name) for name in ("finished", "errored", "wanted")}
-    found |= {"tokens": tally.total("tokens"), "cost": cost}
+    found |= {"tokens": tally.total("tokens"), "cost": cost, "uncounted_calls": tally.total("uncounted")}
     for name, arm in tally.arms.items():
         if arm.scored:
             found[f"success/{name.replace(', ', ' ')}"] = arm.solved / arm.scored

@@ -82,6 +82,7 @@ def _stretch(part: pd.DataFrame, first: int, last: int) -> dict[str, object]:
     erred = part[met_error(part)]
     judged = erred["accepted"].dropna()
     ends = part.sort_values("iteration").groupby(["run", "lane"]).tail(1)
+    unknown = part[["uncounted_calls", "uncounted_review_calls"]].to_numpy().any()
     tokens = part["prompt_tokens"] + part["completion_tokens"] + part["review_tokens"]
     return {
         "first": first,
@@ -94,7 +95,7 @@ def _stretch(part: pd.DataFrame, first: int, last: int) -> dict[str, object]:
         "high": high if scored else pd.NA,
         "seconds": float(part["seconds"].median()),
         "censored": float(part["censored"].mean()),
-        "tokens": float(tokens.mean()) if tokens.any() else pd.NA,
+        "tokens": float(tokens.mean()) if tokens.any() and not unknown else pd.NA,
         "reuse": float(part["reused"].mean()),
         "recovery": float(judged.mean()) if len(judged) else pd.NA,
         "skills": float(ends["skills_listed"].mean()),

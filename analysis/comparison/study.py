@@ -22,7 +22,8 @@ from hermes_lab.analysis.stats.paired import rate_of
 from hermes_lab.errors import ConfigError
 
 _TOKENS = ["prompt_tokens", "completion_tokens", "review_tokens", "review_completion_tokens"]
-_COST = ["started_at", "seconds", "review_seconds", *_TOKENS]
+_UNCOUNTED = ["uncounted_calls", "uncounted_review_calls"]
+_COST = ["started_at", "seconds", "review_seconds", *_TOKENS, *_UNCOUNTED]
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,13 @@ class Finding:
 @dataclass(frozen=True)
 class Cost:
     """The cost of runs. Tokens are of episodes and their reviews; prompt tokens count again for every reply, prefix
-    caching aside. `hours` are those in which an episode ran, server starts excluded."""
+    caching aside; they leave out the `uncounted_calls`, for which the server reported none. `hours` are those in which
+    an episode ran, server starts excluded."""
 
     episodes: int
     prompt_tokens: int
     completion_tokens: int
+    uncounted_calls: int
     hours: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,12 +73,13 @@ class Cost:
 def cost_of(runs: Iterable[Path]) -> Cost:
     """The total cost of these runs."""
     frames = [load_episodes(run, columns=_COST) for run in runs]
-    sums = pd.concat([frame[_TOKENS] for frame in frames]).sum()
+    sums = pd.concat([frame[_TOKENS + _UNCOUNTED] for frame in frames]).sum()
     reviews = int(sums["review_completion_tokens"])
     return Cost(
         episodes=sum(map(len, frames)),
         prompt_tokens=int(sums["prompt_tokens"] + sums["review_tokens"]) - reviews,
         completion_tokens=int(sums["completion_tokens"]) + reviews,
+        uncounted_calls=int(sums[_UNCOUNTED].sum()),
         hours=sum(map(_busy_seconds, frames)) / 3600,
     )
 

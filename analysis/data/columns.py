@@ -87,6 +87,10 @@ def _judge_cost(line: Line) -> float:
     return sum(vote.cost for judgement in line.judgements for vote in judgement.votes)
 
 
+def _uncounted_votes(line: Line) -> int:
+    return sum(vote.usage.uncounted for judgement in line.judgements for vote in judgement.votes)
+
+
 def _first_call_ok(line: Line) -> bool | None:
     ok = line.metrics.first_call_ok
     return None if ok is None or _first_call(line) is False or line.status == "errored" else bool(ok)
@@ -144,12 +148,15 @@ _COLUMNS: Mapping[str, _Column] = {
     "first_call_ok": _Column("metrics status", _first_call_ok),
     "prompt_tokens": _Column("trajectory", lambda e: _usage(e).prompt_tokens),
     "completion_tokens": _Column("trajectory", lambda e: _usage(e).completion_tokens),
+    "uncounted_calls": _Column("trajectory", lambda e: _usage(e).uncounted),
     "review_tokens": _Column("review", lambda e: _review_usage(e).prompt_tokens + _review_usage(e).completion_tokens),
     "review_completion_tokens": _Column("review", lambda e: _review_usage(e).completion_tokens),
     "review_calls": _Column("review", _review_calls),
+    "uncounted_review_calls": _Column("review", lambda e: _review_usage(e).uncounted),
     "judge_votes": _Column("judgements", _judge_votes),
     "judge_tokens": _Column("judgements", _judge_tokens),
     "judge_cost": _Column("judgements", _judge_cost),
+    "uncounted_votes": _Column("judgements", _uncounted_votes),
     "rescore_problem": _Column("rescored", lambda e: e.rescored.problem if e.rescored else ""),
     "started_at": _plain("started_at"),
     "seconds": _plain("seconds"),

@@ -90,18 +90,25 @@ class EpisodeRow(Struct, frozen=True):
     """As the server counted them, without the review's."""
     completion_tokens: int
     """As the server counted them, without the review's."""
+    uncounted_calls: int
+    """Model calls whose tokens the server did not report, child agents' and summaries included, without the review's:
+    the two columns before leave them out."""
     review_tokens: int
     """Prompt and completion tokens of the review."""
     review_completion_tokens: int
     """Completion tokens of the review."""
     review_calls: int
     """Model calls of the review."""
+    uncounted_review_calls: int
+    """Those whose tokens the server did not report."""
     judge_votes: int
     """Replies of a model as a judge."""
     judge_tokens: int
     """Its prompt and completion tokens, which no other column includes."""
     judge_cost: float
     """Its cost at `judge.model.price`."""
+    uncounted_votes: int
+    """Those of its replies whose tokens the server did not report: neither its tokens nor its cost include them."""
     rescore_problem: str
     """Why `hermes-lab rescore` could not apply its verifier, or ""."""
     started_at: str

@@ -37,6 +37,9 @@ def plot_effort(ax: "Axes", frame: pd.DataFrame, what: Effort = "seconds") -> "A
         style.not_measured(ax)
         return ax
     taken = done["prompt_tokens"] + done["completion_tokens"] if what == "tokens" else done[what]
+    if what == "tokens" and (unknown := int((done["uncounted_calls"] > 0).sum())):
+        style.not_measured(ax, f"not measured: no usage for calls of {unknown:,} of {len(done):,} episodes")
+        return ax
     if not (taken > 0).any():
         style.not_measured(ax, "not measured: the model reports no usage" if what == "tokens" else "not measured")
         return ax

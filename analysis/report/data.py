@@ -17,7 +17,17 @@ COLUMNS = (
     *("experience", "place", "phase", "block", "status", "error_kind", "error_message", "stop_reason"),
     *("success", "accepted", "censored", "recovered"),
     *("prompt_tokens", "completion_tokens", "review_tokens", "review_completion_tokens", "seconds", "review_seconds"),
-    *("api_calls", "review_calls", "tool_errors", "skills_listed", "skills_loaded", "reused", "skills_written"),
+    *(
+        "uncounted_calls",
+        "uncounted_review_calls",
+        "api_calls",
+        "review_calls",
+        "tool_errors",
+        "skills_listed",
+        "skills_loaded",
+        "reused",
+        "skills_written",
+    ),
     *("model", "adapter", "adapter_digest"),
 )
 """The `EpisodeRow` columns that the page needs."""

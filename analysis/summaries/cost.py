@@ -19,7 +19,7 @@ def costs(frame: pd.DataFrame, price: tuple[float, float] | None = None) -> pd.D
     Tokens, seconds and `calls` (model calls) are sums including reviews; calls of child agents are excluded. `solved`
     counts first submissions that succeeded. `..._per_solved` divides a sum by `solved` (NA if nothing was solved), so
     it includes the cost of failures. The usage of errored attempts is not recorded. Token columns are NA if the model
-    reported no usage.
+    reported no usage, or not for every call.
 
     `price` is per million prompt tokens and per million completion tokens (`model.price`); `money` is NA without one.
     """
@@ -32,7 +32,8 @@ def costs(frame: pd.DataFrame, price: tuple[float, float] | None = None) -> pd.D
 def _cost(series: str, group: pd.DataFrame, price: tuple[float, float] | None) -> dict[str, object]:
     solved = int(group["success"].sum())
     prompt, completion, reviews = (int(group[name].sum()) for name in TOKENS[:3])
-    tokens = prompt + completion + reviews
+    unknown = group[["uncounted_calls", "uncounted_review_calls"]].to_numpy().any()
+    tokens = 0 if unknown else prompt + completion + reviews
     spent: dict[str, object] = {
         "tokens": tokens or pd.NA,
         "seconds": float(group["seconds"].sum() + group["review_seconds"].sum()),

@@ -9,7 +9,7 @@ from hermes_lab.analysis.stats.rates import mean_interval, pass_all, pass_at
 
 COLUMNS = (
     *("key", "suite", "task_id", "domain", "family", "status", "stop_reason", "score", "success"),
-    *("seconds", "prompt_tokens", "completion_tokens"),
+    *("seconds", "prompt_tokens", "completion_tokens", "uncounted_calls"),
 )
 """The columns of `EpisodeRow` that an evaluation needs."""
 FAILURES = 5
@@ -40,8 +40,8 @@ class Evaluation:
         for part in parts:
             part.add(row)
         self._seconds[row.seconds] += 1
-        self._amounts["prompt_tokens"] += row.prompt_tokens
-        self._amounts["completion_tokens"] += row.completion_tokens
+        for name in ("prompt_tokens", "completion_tokens", "uncounted_calls"):
+            self._amounts[name] += getattr(row, name)
         if row.status == "ok" and row.success is False:
             failure = (row.stop_reason != "answered", row.key, row.stop_reason)
             self._failed[task] = min(self._failed.get(task, failure), failure)
@@ -51,8 +51,8 @@ class Evaluation:
         `by_suite`, `by_domain` and `by_family` are empty unless there are several. `pass` has, for k = 2, 4, 8, ... up
         to the number of samples that every judged task has, `at` (pass@k) and `all` (pass^k): the mean over tasks with
         its 95 % interval. `failures` are tasks to look at first: those that no sample solved, and of these those that
-        ended with an answer. `cost` is by `price` (`model.price`, per million tokens); null without one, and if cached
-        tokens have a price of their own, which rows do not count."""
+        ended with an answer. `cost` is by `price` (`model.price`, per million tokens); null without one, if cached
+        tokens have a price of their own, which rows do not count, and if the tokens of a call are unknown."""
         counts = Counter(part.standing() for part in self._tasks.values())
         standings = {name: counts[name] for name in ("solved", "partly", "not_solved", "not_judged")}
         return {
@@ -94,7 +94,7 @@ class Evaluation:
         ]
 
     def _cost(self, price: Mapping[str, Any] | None) -> float | None:
-        if (prices := plain_price(price or {})) is None:
+        if (prices := plain_price(price or {})) is None or self._amounts["uncounted_calls"]:
             return None
         names = ("prompt_tokens", "completion_tokens")
         return float(sum(self._amounts[name] * each for name, each in zip(names, prices, strict=True))) / 1e6

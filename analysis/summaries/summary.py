@@ -28,6 +28,9 @@ def summarize(run: Path, arms: Collection[str] = ()) -> dict[str, Any]:
 
     `program` has the name, version and digest of the program that worked; null for the lab's own loop.
 
+    `uncounted_calls`, `uncounted_review_calls` and `uncounted_votes` count the model calls whose tokens the server did
+    not report: no sum of tokens or costs includes them.
+
     `finished` episodes have status ok, `scored` ones also a verdict, `solved` ones a correct first submission;
     `success_rate` and `mean_score` are null if nothing was scored. Tokens and seconds are sums over episodes without
     reviews. `skills_dropped` are those of `skills_written` that the merge after the round discarded, because another
@@ -123,10 +126,12 @@ class _Row(NamedTuple):
     refused_calls: int | None
     prompt_tokens: int
     completion_tokens: int
+    uncounted_calls: int
     reviewed: bool
     review_error: str
     review_stop_reason: str
     review_tokens: int
+    uncounted_review_calls: int
     review_seconds: float
     skills_written: int
     notes_written: int
@@ -138,6 +143,7 @@ class _Row(NamedTuple):
     judge_votes: int
     judge_tokens: int
     judge_cost: float
+    uncounted_votes: int
     rescore_problem: str
     score: float | None
     success: bool | None
@@ -152,6 +158,10 @@ _NAMED = {"truncated": "length"} | {
 """Stop reasons that always have a key in a summary."""
 _TOLD = ("cut_replies", "unparsed_calls", "refused_calls")
 """Columns that older records lack."""
+_SUMMED = (
+    *("api_calls", "tool_calls", "uncounted_calls", "review_tokens", "uncounted_review_calls", "skills_written"),
+    *("judge_votes", "judge_tokens", "uncounted_votes"),
+)
 _MESSAGE = 300
 """Characters kept of an error message, to bound memory."""
 
@@ -194,7 +204,7 @@ class _Tally:
         self._seconds += row.seconds
         self._sums["finished"] += finished
         self._sums["errored"] += not finished
-        for name in ("api_calls", "tool_calls", "review_tokens", "skills_written", "judge_votes", "judge_tokens"):
+        for name in _SUMMED:
             self._sums[name] += getattr(row, name)
         self._sums["skills_dropped"] += dropped
         self._sums["reviews"] += row.reviewed
@@ -256,14 +266,17 @@ class _Tally:
             "tool_calls": self._sums["tool_calls"],
             **{name: self._sums[name] if self._told[name] else None for name in _TOLD},
             "tokens": self._sums["tokens"],
+            "uncounted_calls": self._sums["uncounted_calls"],
             "reviews": self._sums["reviews"],
             "reviews_failed": self._sums["reviews_failed"],
             "review_stop_reasons": dict(sorted(self._review_stops.items())),
             "review_tokens": self._sums["review_tokens"],
+            "uncounted_review_calls": self._sums["uncounted_review_calls"],
             "review_seconds": self._review_seconds,
             "judge_votes": self._sums["judge_votes"],
             "judge_tokens": self._sums["judge_tokens"],
             "judge_cost": self._judge_cost,
+            "uncounted_votes": self._sums["uncounted_votes"],
             "seconds": self._seconds,
             "skills_written": self._sums["skills_written"],
             "skills_dropped": self._sums["skills_dropped"],

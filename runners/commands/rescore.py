@@ -15,6 +15,7 @@ from hermes_lab.runners.engine.execute import run_blocking
 from hermes_lab.runners.rescoring.rescore import count_changes, rescore
 from hermes_lab.runners.rescoring.source import Source, open_source
 from hermes_lab.runners.rescoring.tally import Changes
+from hermes_lab.text.counted import counted
 from hermes_lab.text.printable import printable
 
 
@@ -110,7 +111,8 @@ def _lines(changes: Changes) -> Iterator[tuple[str, str]]:
             yield f"  {count:,}", why
     if changes.judge_votes:
         cost = f", cost {changes.judge_cost:,.4g}" if changes.judge_cost else ""
-        yield "judge", f"{changes.judge_votes:,} votes, {changes.judge_tokens:,} tokens{cost}"
+        unknown = f", {counted(changes.uncounted_votes, 'vote')} without usage" if changes.uncounted_votes else ""
+        yield "judge", f"{changes.judge_votes:,} votes, {changes.judge_tokens:,} tokens{cost}{unknown}"
     yield "success, same episodes", f"{_rate(changes.before, changes)} -> {_rate(changes.after, changes)}"
 
 

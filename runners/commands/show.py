@@ -242,8 +242,9 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
     passed = {True: "passed", False: "not passed", None: "no verdict"}[judgement.passed]
     yield f"\n[judge] submission {judgement.submission}, {printable(judgement.model.name)}: {passed}"
     for number, vote in enumerate(judgement.votes, 1):
-        tokens = vote.usage.prompt_tokens + vote.usage.completion_tokens
-        yield f"(vote {number}: {vote.grade or printable(vote.error)}, {tokens:,} tokens)"
+        tokens = f"{vote.usage.prompt_tokens + vote.usage.completion_tokens:,} tokens"
+        told = "no usage" if vote.usage.uncounted else tokens
+        yield f"(vote {number}: {vote.grade or printable(vote.error)}, {told})"
         if vote.reply:
             yield printable(vote.reply, keep="\n\t")
 

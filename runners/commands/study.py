@@ -213,6 +213,9 @@ def _cost_lines(costs: dict[str, dict[str, Any]]) -> Iterator[str]:
     names = ("episodes", "prompt_tokens", "completion_tokens")
     rows = [[who, *(f"{cost[name]:,}" for name in names), f"{cost['hours']:.2f}"] for who, cost in costs.items()]
     yield from (f"  {line}" for line in table(["", "episodes", "prompt tokens", "completion tokens", "hours"], rows))
+    for who, cost in costs.items():
+        if cost["uncounted_calls"]:
+            yield f"  {who}: without {cost['uncounted_calls']:,} model calls that had no usage"
 
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from hermes_lab.lane import LEARNING_ARMS
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
 from hermes_lab.runners.commands.evaluation import evaluation_lines, rate_text
+from hermes_lab.text.counted import counted
 from hermes_lab.text.printable import printable
 from hermes_lab.types.episode import CHAT
 
@@ -70,7 +71,8 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
         typer.echo(f"  {label:<32} {what}")
     if content["judge_votes"]:
         cost = f", cost {content['judge_cost']:,.4g}" if content["judge_cost"] else ""
-        spent = f"{content['judge_votes']:,} votes; {_tokens(content['judge_tokens'])}{cost}"
+        unknown = f", {counted(content['uncounted_votes'], 'vote')} without usage" if content["uncounted_votes"] else ""
+        spent = f"{counted(content['judge_votes'], 'vote')}; {_tokens(content['judge_tokens'])}{cost}{unknown}"
         typer.echo(f"  {'judge, not counted above':<32} {spent}")
     if made := content["rescored"]:
         typer.echo(f"  {'rescored from':<32} {made['from']}, verifier {made['verifier'][:8]}")
@@ -135,7 +137,7 @@ def _mean_score(content: dict[str, Any]) -> str:
 
 
 def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Stop reasons, truncated replies and refused tool calls; nothing if all episodes ended with an answer."""
+    """Stop reasons, truncated replies, refused tool calls and calls of unknown tokens; nothing where there are none."""
     from hermes_lab.analysis.summaries.warnings import LOST_REVIEWS, endings_text
 
     if set(amounts["stop_reasons"]) - {"answered"}:
@@ -147,6 +149,10 @@ def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "tool calls that never ran", f"{refused:,} of {amounts['tool_calls']:,}{unparsed}"
     if set(amounts["review_stop_reasons"]) & set(LOST_REVIEWS):
         yield "reviews ended", endings_text(amounts["review_stop_reasons"])
+    reviews = amounts["uncounted_review_calls"]
+    if uncounted := amounts["uncounted_calls"] + reviews:
+        of_reviews = f", {reviews:,} of them in reviews" if reviews else ""
+        yield "model calls without usage", f"{uncounted:,}{of_reviews}; no sum of tokens or cost includes them"
 
 
 def _given(group: dict[str, Any]) -> Iterator[tuple[str, str]]:

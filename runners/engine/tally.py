@@ -32,7 +32,7 @@ WAITS_FOR: Mapping[State, str] = {
 
 @dataclass
 class ArmTally:
-    """Running counts of one arm. Only first submissions count as solved."""
+    """Running counts of one arm. Only first submissions count as solved. `tokens` leaves out `uncounted` calls."""
 
     wanted: int = 0
     finished: int = 0
@@ -43,6 +43,7 @@ class ArmTally:
     parsed: int = 0
     wrote: int = 0
     tokens: int = 0
+    uncounted: int = 0
     stops: Counter[str] = field(default_factory=Counter)
 
 
@@ -85,6 +86,7 @@ class Tally:
         arm.called += parsed or bool(episode.metrics.get("first_call", episode.metrics.get("tool_calls", 0.0)))
         arm.wrote += len(episode.writes)
         arm.tokens += episode.tokens
+        arm.uncounted += episode.uncounted
         self.budget.add(episode)
         if self.stopping:
             self.stopping.add(episode)

@@ -137,7 +137,7 @@ def _metrics(call: Step, tokens: Tokens | None) -> dict[str, Any]:
 
 
 def _counted(usage: Usage, prefix: str = "") -> dict[str, Any]:
-    if usage == Usage():
+    if usage == Usage() or usage.uncounted:
         return {}
     return {
         f"{prefix}prompt_tokens": usage.prompt_tokens,

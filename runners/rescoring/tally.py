@@ -16,7 +16,7 @@ class Changes:
         self.errors: Counter[str] = Counter()
         self.later: Counter[str] = Counter()
         self.episodes = self.before = self.after = self.other_scores = self.followed = 0
-        self.judge_votes = self.judge_tokens = 0
+        self.judge_votes = self.judge_tokens = self.uncounted_votes = 0
         self.judge_cost = 0.0
         for episode in episodes:
             self.add(episode)
@@ -30,6 +30,7 @@ class Changes:
             self.judge_votes += 1
             self.judge_tokens += vote.usage.prompt_tokens + vote.usage.completion_tokens
             self.judge_cost += vote.cost
+            self.uncounted_votes += vote.usage.uncounted
         if again.problem:
             self.not_possible[again.problem] += 1
         elif episode.error:
@@ -83,4 +84,5 @@ class Changes:
             "judge_votes": self.judge_votes,
             "judge_tokens": self.judge_tokens,
             "judge_cost": self.judge_cost,
+            "uncounted_votes": self.uncounted_votes,
         }

@@ -10,7 +10,7 @@ _ROW: Mapping[str, Any] = {
     **{"run": "r", "lane": "main", "arm": "main", "domain": "d", "model": "m", "adapter": "", "adapter_digest": ""},
     **{"experience": 0, "place": 0, "round": 0, "phase": "learn", "status": "ok", "success": True, "accepted": True},
     **{"tool_errors": 0, "recovered": False, "censored": False, "seconds": 1.0, "iterations": 2},
-    **{"prompt_tokens": 10, "completion_tokens": 5},
+    **{"prompt_tokens": 10, "completion_tokens": 5, "uncounted_calls": 0},
 }
 
 

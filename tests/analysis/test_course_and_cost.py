@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -151,6 +152,21 @@ def test_where_no_usage_was_reported_tokens_are_missing_and_not_0(write_run: Wri
     assert (row["tokens"], row["review_tokens"]) == (15, 0)  # no review, and that is known
 
 
+@pytest.mark.parametrize("of_review", [False, True])
+def test_where_some_calls_had_no_usage_tokens_are_missing_and_not_too_low(write_run: WriteRun, of_review: bool) -> None:
+    part = Trajectory((), (), "native", "answered", usage=Usage(10, 5, uncounted=1))
+    episodes = lane([True, False])
+    episodes[1] = msgspec.structs.replace(
+        episodes[1], **({"review": Review(part)} if of_review else {"trajectory": part})
+    )
+    frame = load_episodes(write_run(episodes))
+    (row,) = costs(frame, (2.0, 10.0)).to_dict("records")
+    names = ("prompt_tokens", "completion_tokens", "review_tokens", "tokens", "tokens_per_solved", "money")
+    assert all(row[name] is None for name in (*names, "money_per_solved"))
+    (stretch,) = course(frame).to_dict("records")
+    assert stretch["tokens"] is None
+
+
 def test_measuring_is_no_work(write_run: WriteRun) -> None:
     checks = [make_episode(True, task=9, lane="on-r0-w0", phase="heldout")]
     (row,) = costs(load_episodes(write_run(lane([True]) + checks))).to_dict("records")
@@ -160,6 +176,7 @@ def test_measuring_is_no_work(write_run: WriteRun) -> None:
 FRAME_COLUMNS = {
     **dict.fromkeys(("run", "lane", "arm", "model", "adapter", "adapter_digest"), "x"),
     **{"phase": "learn", "status": "ok", "review_completion_tokens": 0, "review_calls": 0},
+    **{"uncounted_calls": 0, "uncounted_review_calls": 0},
 }
 
 

@@ -16,7 +16,7 @@ from hermes_lab.analysis.summaries.evaluation import COLUMNS, Evaluation
 from hermes_lab.analysis.summaries.summary import summarize
 from hermes_lab.runners.commands.summary import show_summary
 from hermes_lab.runners.episodes import find_episode
-from hermes_lab.types import Episode, SkillUse, TaskInfo
+from hermes_lab.types import Episode, SkillUse, TaskInfo, Trajectory, Usage
 
 WriteRun = Callable[..., Path]
 
@@ -110,13 +110,17 @@ def test_what_there_was_is_shown(write_run: WriteRun, capsys: pytest.CaptureFixt
     assert lines[-1] == "t0"  # a task that ran once needs no key
 
 
-def test_a_price_gives_the_cost_unless_a_cache_has_its_own(run: Path) -> None:
-    def cost(**price: float | None) -> float | None:
+def test_a_price_gives_the_cost_unless_a_cache_has_its_own_or_calls_had_no_usage(
+    run: Path, write_run: WriteRun
+) -> None:
+    def cost(run: Path = run, **price: float | None) -> float | None:
         found, row = Evaluation(), namedtuple("Row", COLUMNS)
         for values in read_columns(run, COLUMNS):
             found.add(row(*values))
         return found.to_dict(price)["cost"]
 
+    part = Trajectory((), (), "native", "answered", usage=Usage(10, 5, uncounted=1))
+    assert cost(write_run(sampled(0, True, trajectory=part), "part"), prompt=1e6) is None
     assert cost(prompt=1e6, completion=2e6) == 100 + 2 * 50
     assert cost(prompt=1e6, completion=2e6, cached=1.0) is None
     assert cost(prompt=0.0, completion=0.0) is None

@@ -47,7 +47,7 @@ STOPS = (
 count = st.integers(0, 50)
 share = st.floats(0, 1)
 text = st.text(max_size=8)
-usages = st.builds(Usage, count, count)
+usages = st.builds(Usage, count, count, uncounted=count)
 writes = st.builds(SkillWrite, st.just("create"), text, text, st.just("review"), text, text, text)
 note_writes = st.builds(MemoryWrite, st.just("add"), st.just("memory"), st.just("review"), text, text, text, text, text)
 errors = st.builds(
@@ -147,6 +147,7 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         judge_votes=len(votes),
         judge_tokens=sum(vote.usage.prompt_tokens + vote.usage.completion_tokens for vote in votes),
         judge_cost=sum(vote.cost for vote in votes),
+        uncounted_votes=sum(vote.usage.uncounted for vote in votes),
         rescore_problem=e.rescored.problem if e.rescored else "",
         run=str(run),
         **{name: getattr(e, name) for name in AS_RECORDED},
@@ -179,6 +180,8 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         else bool(first_call_ok),
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
+        uncounted_calls=usage.uncounted,
+        uncounted_review_calls=review.uncounted,
         review_tokens=review.prompt_tokens + review.completion_tokens,
         review_completion_tokens=review.completion_tokens,
         review_calls=len(e.review.trajectory.steps) if e.review and e.review.trajectory else 0,

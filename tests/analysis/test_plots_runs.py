@@ -148,6 +148,11 @@ def test_a_model_that_reports_no_tokens_is_not_shown_to_take_none(ax: Axes) -> N
     assert "not measured: the model reports no usage" in said(ax)
 
 
+def test_tokens_that_are_counted_in_part_are_not_shown(ax: Axes) -> None:
+    plot_effort(ax, frame_of([{}, {"uncounted_calls": 2}]), "tokens")
+    assert "not measured: no usage for calls of 1 of 2 episodes" in said(ax)
+
+
 def test_recovery_is_over_the_episodes_that_met_an_error(ax: Axes) -> None:
     rows = [
         {"success": True, "accepted": True, "tool_errors": 0},  # met none

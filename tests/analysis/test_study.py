@@ -132,8 +132,10 @@ def test_the_cost_counts_reviews_and_only_time_in_which_something_ran(write_run:
     starts = {0: "00:00", 1: "00:01.000000", 2: "01:00"}  # the second while the first runs, the third after a break
     episodes = [make_episode(True, task=n, started_at=f"2026-01-01T00:{at}Z") for n, at in starts.items()]
     episodes.append(make_episode(True, task=3, started_at="2026-01-01T00:01:01Z", review=review))
-    cost = cost_of([write_run(episodes, "one"), write_run(episodes[:1], "other")])
+    part = make_episode(True, trajectory=Trajectory((), (), "native", "answered", usage=Usage(10, 5, uncounted=3)))
+    cost = cost_of([write_run(episodes, "one"), write_run([part], "other")])
     assert (cost.episodes, cost.prompt_tokens, cost.completion_tokens) == (5, 50 + 100, 25 + 7)
+    assert cost.uncounted_calls == 3
     # 0-3 s, and 60-67 s; in the other run 2 s.
     assert cost.hours == pytest.approx((3 + 7 + 2) / 3600)
 

@@ -11,7 +11,17 @@ from synthetic_episodes import make_episode
 from hermes_lab.analysis.summaries.summary import summarize
 from hermes_lab.errors import ConfigError
 from hermes_lab.runners.commands.summary import show_summary
-from hermes_lab.types import Episode, EpisodeError, ModelIdentity, Review, SkillUse, Trajectory
+from hermes_lab.types import (
+    Episode,
+    EpisodeError,
+    Judgement,
+    ModelIdentity,
+    Review,
+    SkillUse,
+    Trajectory,
+    Usage,
+    Vote,
+)
 
 WriteRun = Callable[..., Path]
 
@@ -50,14 +60,17 @@ def test_totals_are_over_the_whole_run(write_run: WriteRun) -> None:
         "unparsed_calls": None,
         "refused_calls": None,
         "tokens": 45,
+        "uncounted_calls": 0,
         "reviews": 2,
         "reviews_failed": 1,
         "review_stop_reasons": {},
         "review_tokens": 0,
+        "uncounted_review_calls": 0,
         "review_seconds": 1.5,
         "judge_votes": 0,
         "judge_tokens": 0,
         "judge_cost": 0.0,
+        "uncounted_votes": 0,
         "seconds": 7.0,
         "skills_written": 0,
         "skills_dropped": 0,
@@ -218,6 +231,29 @@ def test_the_table_says_how_episodes_ended_only_where_not_all_were_answered(
     show_summary(summarize(write_run([make_episode(True)], "whole")), json=False)
     told = capsys.readouterr().out
     assert all(word not in told for word in ("ended", "cut", "never ran", "errored:", "without"))
+
+
+def test_model_calls_without_usage_are_counted_and_named(
+    write_run: WriteRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def spent(uncounted: int) -> Trajectory:
+        return Trajectory((), (), "native", "answered", usage=Usage(10, 5, uncounted=uncounted))
+
+    judged = Judgement(1, ModelIdentity("openai", "j"), True, (Vote("?", usage=Usage(uncounted=1)), Vote("?")))
+    episodes = [
+        make_episode(True, lane="on-r0-w0", trajectory=spent(2), review=Review(spent(3)), judgements=(judged,)),
+        make_episode(True, lane="off-r0-w0", trajectory=spent(0)),
+    ]
+    found = summarize(write_run(episodes))
+    names = ("uncounted_calls", "uncounted_review_calls", "uncounted_votes")
+    assert [found[name] for name in names] == [2, 3, 1]
+    by_arm = {group["arm"]: [group[name] for name in names] for group in found["groups"]}
+    assert by_arm == {"on": [2, 3, 1], "off": [0, 0, 0]}
+    show_summary(found, json=False)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    told = "model calls without usage 5, 3 of them in reviews; no sum of tokens or cost includes them"
+    assert lines.count(told) == 2, lines  # of the run, and of arm on
+    assert "judge, not counted above 2 votes; no tokens reported, 1 vote without usage" in lines
 
 
 def test_a_review_that_was_cut_is_counted(write_run: WriteRun) -> None:

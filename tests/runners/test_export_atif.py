@@ -189,6 +189,14 @@ def test_what_was_not_counted_is_not_said() -> None:
     scripted = document_of(episode("t"))
     assert scripted.final_metrics.total_prompt_tokens is None
     assert all(step.metrics.prompt_tokens is None for step in scripted.steps if step.metrics)
+    one = native()
+    assert one.trajectory
+    steps = tuple(msgspec.structs.replace(step, usage=Usage(0, 9, uncounted=1)) for step in one.trajectory.steps)
+    part = document_of(
+        native(trajectory=msgspec.structs.replace(one.trajectory, steps=steps, usage=Usage(9, 9, uncounted=1)))
+    )
+    assert part.final_metrics.total_prompt_tokens is None
+    assert all(step.metrics.prompt_tokens is None for step in part.steps if step.metrics)
 
 
 def test_a_summary_says_which_turns_it_stands_for() -> None:

@@ -57,6 +57,16 @@ def test_votes_are_recorded_and_counted_apart_from_the_agents_tokens(tmp_path: P
     assert "all 3 messages are the same" in lab("replay", tmp_path / "run", "--episode", "0").stdout
 
 
+def test_votes_without_usage_are_counted_and_named(tmp_path: Path) -> None:
+    with running(FakeOpenAIServer([Reply("It does.\nGRADE: C", counted=False)])) as server:
+        done = run_of(tmp_path, server, JUDGED, options=("judge.model.price.completion=1000000",))
+    assert done.returncode == 0, done.stderr
+    assert "1 vote; no tokens reported, 1 vote without usage" in done.stdout
+    summary = json.loads(lab("summary", tmp_path / "run", "--json").stdout)
+    assert (summary["uncounted_votes"], summary["uncounted_calls"]) == (1, 0)
+    assert "(vote 1: C, no usage)" in lab("show", tmp_path / "run", "--episode", "0").stdout
+
+
 @pytest.mark.parametrize(
     ("reply", "why"),
     [

@@ -167,10 +167,11 @@ def test_a_judge_can_be_given_to_a_run_that_had_none(tmp_path: Path) -> None:
         errored = episodes_of(tmp_path / "run-rescored")["right"]
         assert (errored.status, errored.score, errored.error and errored.error.kind) == ("errored", None, "judge")
         assert errored.judgements[0].votes[0].reply == "No grade."
-        server.script = lambda body: "So.\nGRADE: I"
+        server.script = lambda body: Reply("So.\nGRADE: I", counted=False)
         asked = len(server.requests)
         found = rescored(run, *options, "--resume")
         assert len(server.requests) == asked + 1, "only what errored is asked again"
+        assert (found["judge_votes"], found["uncounted_votes"]) == (2, 1)
     assert (found["rescored"], found["0_to_1"], found["1_to_0"], found["errored"]) == (2, 1, 1, {})
     assert json.loads(lab("summary", tmp_path / "run-rescored", "--json").stdout)["judge_votes"] == 2
 

@@ -67,7 +67,7 @@ def test_a_tracker_gets_the_configuration_the_progress_and_the_result(
     _, last = seen.rows[-1]
     assert last["episodes/finished"] == last["episodes/wanted"] == 4
     assert (last["success/off"], last["success/on"]) == (0.0, 0.5)
-    assert {"tokens", "cost", "episodes/errored"} <= last.keys()
+    assert {"tokens", "cost", "uncounted_calls", "episodes/errored"} <= last.keys()
     assert seen.ended["complete"] is True
     assert seen.ended["verdict"].startswith("Skills: ")
     assert seen.ended["summary"]["final/finished"] == 4
