@@ -15,8 +15,8 @@ Profile = Literal["full", "compact"]
 
 COMPACT = """\
 You are Hermes, an agent that works with tools. Your working directory is {workspace}.
-If a listed skill fits the task, load it with skill_view first and follow it. When the work is done, answer in one \
-sentence to submit it."""
+{skills}When the work is done, answer in one sentence to submit it."""
+COMPACT_SKILLS = "If a listed skill fits the task, load it with skill_view first and follow it. "
 
 COMPACT_TOOLS = """\
 <tools>
@@ -119,7 +119,8 @@ def system_prompt(
     place = root.workdir if root else str(WORKSPACE)
     workspace, kept = place if isolated else "the current directory", KEPT_OF_ROOT if root else KEPT
     if profile == "compact":
-        parts = [COMPACT.format(workspace=workspace), *filter(None, [persona])]
+        about_skills = COMPACT_SKILLS if shows_skills(schemas) else ""
+        parts = [COMPACT.format(workspace=workspace, skills=about_skills), *filter(None, [persona])]
     else:
         isolation = ", without network access" if isolated else ""
         where = PLACE.format(workspace=workspace, isolation=isolation, kept=kept)

@@ -46,10 +46,18 @@ def test_the_full_prompt_in_the_text_format_ends_with_how_a_call_is_written() ->
 
 
 def test_the_compact_prompt_is_byte_for_byte_what_adapters_are_trained_on() -> None:
-    assert system_prompt((), "native", profile="compact") == (
+    toolsets = ("terminal", "read_file", "write_file", "web", "skill_view", "skill_manage")
+    assert system_prompt(schemas(*toolsets), "native", profile="compact") == (
         "You are Hermes, an agent that works with tools. Your working directory is /app/data.\n"
         "If a listed skill fits the task, load it with skill_view first and follow it. When the work is done, answer "
         "in one sentence to submit it."
+    )
+
+
+def test_the_compact_prompt_names_skill_view_only_if_it_is_a_tool() -> None:
+    assert system_prompt(schemas("terminal", "skills_list"), "native", profile="compact") == (
+        "You are Hermes, an agent that works with tools. Your working directory is /app/data.\n"
+        "When the work is done, answer in one sentence to submit it."
     )
 
 
