@@ -98,8 +98,8 @@ class McpServerConfig(Section):
             raise ValueError("`headers` are for a `url`; give a program its secrets in `env`")
         if self.in_sandbox and (secret := next((n for n, value in self.env.items() if "${" in value), None)):
             raise ValueError(
-                f"`env.{secret}`: the agent's commands could read it in the sandbox; use `scope: run` for a server that "
-                "needs a secret"
+                f"`env.{secret}`: the agent's commands could read it in the sandbox; use `scope: run` for a server "
+                "that needs a secret"
             )
         if not self.in_sandbox and self.installed:
             raise ValueError("`installed` is for `scope: episode`; a server of the run sees all files of this machine")
