@@ -59,7 +59,7 @@ async def test_a_refusal_for_another_reason_is_no_matter_of_the_stream() -> None
 )
 async def test_a_stream_without_usage_is_asked_for_where_its_options_are_refused(said: str) -> None:
     told, server = await ask(Reply(status=422, body={"error": {"message": said}}), Reply("4"))
-    assert (told.said("text"), told.reply.usage) == ("4", Usage())
+    assert (told.said("text"), told.reply.usage) == ("4", Usage(uncounted=1))
     assert [("stream_options" in each, each["stream"]) for each in server.requests] == [(True, True), (False, True)]
 
 
