@@ -267,7 +267,7 @@ def _groups_of(frame: "pd.DataFrame", by: By, phase: Phase) -> list[str]:
     from hermes_lab.analysis.data.series import series_of
 
     scored = frame[(frame["phase"] == phase.value) & frame["success"].notna()]
-    return list(dict.fromkeys(series_of(scored) + ", " + scored[by.value].astype(str)))
+    return sorted(set(series_of(scored) + ", " + scored[by.value].astype(str)))
 
 
 def _picture(run: Path, frame: "pd.DataFrame", fits: dict[str, "Fit"], phase: Phase, plot: Path | None) -> Path:

@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
     group.command("rename", help="Rename a session.\n\nhermes-lab sessions rename 20261122-1015 taxes")(rename)
     group.command(
         "delete",
-        help="Delete a session with its turns, reviews and memories permanently, after you confirm.\n\n"
+        help="Delete a session, its turns, reviews and memories for good, after you confirm.\n\n"
         "hermes-lab sessions delete taxes\n\n"
         "hermes-lab sessions delete taxes --yes   (without asking, as in a script)",
     )(delete)

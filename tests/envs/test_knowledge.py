@@ -192,16 +192,6 @@ async def test_a_group_has_one_library_and_its_record_says_what_it_knows(tmp_pat
     assert read_groups(tmp_path / "groups.jsonl") == groups
 
 
-async def test_an_agent_that_cannot_load_skills_has_none_listed(tmp_path: Path) -> None:
-    async with FakeOpenAIServer(["I do not know."], models=["packaged"]) as server:
-        given = (f"model.base_url={server.base_url}", "agent.toolsets=[terminal]")
-        async with open_rollouts(config_of("oracle", *given), log=tmp_path / "log", say=print) as rollouts:
-            (task,) = rollouts.tasks(split="train", count=1, seed=1, world=2)
-            (episode,) = await rollouts.group(task, 1)
-    assert episode.skills.listed == ()
-    assert "<skills>" not in (episode.trajectory.messages[0].content or "")
-
-
 def test_groups_from_before_the_field_are_read() -> None:
     assert {group.knowledge for group in read_groups(Path("tests/golden/groups-v1.jsonl"))} == {""}
 

@@ -2,6 +2,7 @@
 or after a rejection, and its reviews write the rule down."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ def narrow_reviews(count: int, worlds: Sequence[int] = (0,)) -> Callable[[dict[s
 class LearningSampler:
     """The script of a `FakeOpenAIServer` that knows `count` tasks of these seeds and worlds.
 
-    The reviews that begin are numbered, and `writes` says which of them write a skill.
+    The reviews of each task are numbered as they begin, and `writes` says which of them write a skill.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class LearningSampler:
             for task in suite.load(split="train", count=count, seed=seed, world=world)
         }
         self._writes = writes
-        self._reviews = 0
+        self._reviews: Counter[str] = Counter()
 
     def world_of(self, body: dict[str, Any]) -> str:
         """`World 1`, of the task that a request is about."""
@@ -81,18 +82,18 @@ class LearningSampler:
         said = sum(each["role"] == "assistant" for each in messages[asked[-1] :])
         (subtask,) = subtasks_of(self._tasks[requests[0]].truth)
         if REVIEW_REQUEST in requests[-1]:
-            return Reply(self._review(subtask, said, was_rejected=len(requests) > 2))
+            return Reply(self._review(requests[0], subtask, said, was_rejected=len(requests) > 2))
         listed = f'"{subtask.site.skill_name}"' in messages[0]["content"]
         actions = subtask.solve(subtask.site.rule if listed or len(requests) > 1 else None)
         if said == len(actions):
             return Reply("Done.")
         return Reply(render_calls("", [ToolCall("c", "terminal", dict(actions[said].arguments))]))
 
-    def _review(self, subtask: Any, said: int, *, was_rejected: bool) -> str:
+    def _review(self, prompt: str, subtask: Any, said: int, *, was_rejected: bool) -> str:
         if said:
             return "Saved."
-        self._reviews += 1
-        if not was_rejected or not self._writes(self._reviews - 1):
+        self._reviews[prompt] += 1
+        if not was_rejected or not self._writes(self._reviews[prompt] - 1):
             return "Nothing to save."
         skill = known_skill(subtask.site, subtask.site.drawn)
         arguments = {"action": "create", "name": skill.name, "description": skill.description}
