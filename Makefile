@@ -64,19 +64,24 @@ loop: setup ## the full training loop: demonstrations, SFT, held-out evaluation,
 	$(LAB) report $(LOOP)/base $(LOOP)/sft $(LOOP)/grpo -o $(LOOP)/report.html
 
 # Pinned, each in an environment of its own.
-$(PROGRAMS)/hermes/ready: .venv/ready
+# Nothing here depends on .venv/ready, so that `make -j` installs both at the same time.
+$(PROGRAMS)/hermes/ready:
 	$(PYTHON) -m venv $(PROGRAMS)/hermes
 	$(PROGRAMS)/hermes/bin/pip install -q hermes-agent==0.19.0
 	touch $@
 
-$(PROGRAMS)/synapse/ready: .venv/ready
+$(PROGRAMS)/synapse/ready:
 	$(PYTHON) -m venv $(PROGRAMS)/synapse
 	$(PROGRAMS)/synapse/bin/pip install -q matrix-synapse==1.163.2
 	touch $@
 
-$(PROGRAMS)/ready: $(PROGRAMS)/hermes/ready $(PROGRAMS)/synapse/ready
+$(PROGRAMS)/mini/ready:
 	$(PYTHON) -m venv $(PROGRAMS)/mini
 	$(PROGRAMS)/mini/bin/pip install -q mini-swe-agent==2.4.6
+	touch $@
+
+$(PROGRAMS)/npm/ready:
+	mkdir -p $(PROGRAMS)/npm
 	command -v npm > /dev/null && npm install --silent --no-audit --no-fund --prefix $(PROGRAMS)/npm \
 	  @anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 @qwen-code/qwen-code@0.15.10 opencode-ai@1.18.33 \
 	  @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 \
@@ -84,9 +89,12 @@ $(PROGRAMS)/ready: $(PROGRAMS)/hermes/ready $(PROGRAMS)/synapse/ready
 	  echo "npm is missing: Claude Code, Codex, Qwen Code, OpenCode and MCP's reference servers are not installed"
 	touch $@
 
+$(PROGRAMS)/ready: $(foreach name,hermes synapse mini npm,$(PROGRAMS)/$(name)/ready)
+	touch $@
+
 programs: $(PROGRAMS)/ready ## install what tests run: hermes-agent, Claude Code, Codex and others, MCP's reference servers, and Synapse
 
-real-hermes: $(PROGRAMS)/hermes/ready ## the real hermes-agent in four arms: does it get better? MODEL_URL and MODEL_NAME for your model, WORLDS for smaller gains
+real-hermes: setup $(PROGRAMS)/hermes/ready ## the real hermes-agent in four arms: does it get better? MODEL_URL and MODEL_NAME for your model, WORLDS for smaller gains
 	$(LAB) agents check hermes --at $(PROGRAMS)/hermes
 	$(LAB) experiment -c configs/real-hermes.yaml -c agent.at=$(PROGRAMS)/hermes -c learning.worlds=$(WORLDS) $(ENDPOINT) \
 	  --out $(HERMES) $(call resume,$(HERMES)/run.json)

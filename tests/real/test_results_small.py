@@ -10,8 +10,8 @@ import pytest
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
 
-WORLDS = 4
-"""`make results-small` has 8, which takes twice as long."""
+WORLDS = 2
+"""`make results-small` has 8, which takes four times as long."""
 TASKS = WORLDS * 9
 
 
@@ -32,11 +32,12 @@ def test_skills_that_the_tuned_model_writes_help_it_on_a_family_that_it_never_sa
     assert all(rate["of"] == TASKS for arms in seats["rates"].values() for rate in arms.values())
     assert max(solved["untuned"].values()) <= 2
     tuned = solved["tuned"]
-    assert tuned["off"] + 6 <= tuned["on"] < tuned["oracle"]
+    assert tuned["off"] + 4 <= tuned["on"] < tuned["oracle"]
     of_skills = seats["verdicts"]["tuned"]
     assert of_skills["shown"], of_skills["sentence"]
     assert of_skills["difference"] > 0
-    assert seats["verdicts"]["untuned -> tuned"]["sentence"].startswith("The effect of skills depends on the weights")
+    of_both = seats["verdicts"]["untuned -> tuned"]["sentence"]
+    assert "skills under packaged untuned and the interaction: not measured" in of_both
     assert solved["learner"]["oracle"] == TASKS
     assert Path(seats["report"]).read_text().startswith("<!doctype html>")
     assert said["costs"]["tuned"]["episodes"] == 3 * TASKS
