@@ -24,7 +24,7 @@ from hermes_lab.models.lora_files import SERVED_RANKS
 from hermes_lab.records import write_atomic
 from hermes_lab.training.architecture import check_target
 
-HOW_TO_CHANGE = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
+HOW_TO_CHANGE = "make a new lock with `hermes-lab train lock SRC -o LOCK`"
 
 RUN_FIELDS = {
     "model.base_url": "rollout_server_url",
@@ -130,7 +130,7 @@ class LockedConfig(Section):
     batch_size: Positive
     """Rows per optimiser step; in GRPO, rows that run at once: its steps are on all usable groups of a round."""
     lora_rank: Annotated[int, Field(gt=0, le=SERVED_RANKS[-1])]
-    """LoRA rank r (arXiv:2106.09685). vLLM serves none above 512."""
+    """LoRA rank r (arXiv:2106.09685). vLLM's maximum is 512."""
     lora_alpha: Positive
     """LoRA alpha; the update is scaled by alpha / r."""
     lora_target: str
@@ -212,10 +212,17 @@ def save_lock(locked: LockedConfig, out: Path) -> str:
         raise ConfigError(f"{out}: exists, and a lock is never overwritten; give another file")
     check_target(locked.base_model, locked.lora_target)
     locked = _with_files(locked)
-    digest = lock_digest(locked)
-    lines = ["# Locked: training refuses this file after a change by hand.", f"# {HOW_TO_CHANGE}."]
-    write_atomic(out, "\n".join([*lines, *_fields(locked), "", f"digest: {digest}", ""]))
-    return digest
+    write_atomic(out, lock_text(locked))
+    return lock_digest(locked)
+
+
+def lock_text(locked: LockedConfig) -> str:
+    """The text of a lock file: how to change it, each field below its description, and the digest."""
+    lines = [
+        "# Locked: training rejects this file if a value was edited.",
+        "# To change a value, edit a copy and run `hermes-lab train lock COPY -o LOCK`.",
+    ]
+    return "\n".join([*lines, *_fields(locked), "", f"digest: {lock_digest(locked)}", ""])
 
 
 def _with_files(locked: LockedConfig) -> LockedConfig:

@@ -132,7 +132,7 @@ def check_card(folder: Path, digest: str) -> None:
     if problem := next(_problems(read_card(folder), folder, digest), ""):
         raise ConfigError(
             f"{folder / CARD}: {problem}; the card or the adapter was edited: restore what the training wrote, or "
-            "train again, where a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
+            "train again; for other values, make a new lock with `hermes-lab train lock SRC -o LOCK`"
         )
 
 

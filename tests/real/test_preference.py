@@ -125,6 +125,6 @@ def test_no_token_of_a_tool_or_of_the_template_has_a_gradient(tmp_path: Path) ->
 
 
 def test_a_lock_without_a_beta_trains_nothing(config: TrainConfig, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"section preference \(DPO's beta\) is missing; a person makes"):
+    with pytest.raises(ConfigError, match=r"section preference \(DPO's beta\) is missing; make a new lock"):
         train(config.model_copy(update={"lock": "configs/locks/sft-smoke.yaml"}))
     assert not (tmp_path / "adapters").exists()

@@ -5,6 +5,7 @@ import pytest
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import values_digest
+from hermes_lab.runners.cli import app
 from hermes_lab.training.config import load_train_config
 from hermes_lab.training.lock import (
     CurriculumLock,
@@ -13,6 +14,7 @@ from hermes_lab.training.lock import (
     LockedConfig,
     load_lock,
     lock_digest,
+    lock_text,
     locked_value,
     save_lock,
     write_lock,
@@ -36,8 +38,18 @@ def sources(tmp_path: Path, lock: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
-def test_shipped_locks_hold(path: Path) -> None:
-    load_lock(path)
+def test_shipped_locks_hold_and_read_as_the_command_writes_them(path: Path) -> None:
+    assert path.read_text() == lock_text(load_lock(path))
+
+
+def test_a_lock_begins_with_how_to_change_it(lock: Path) -> None:
+    told = lock.read_text().splitlines()[1]
+    command = "hermes-lab train lock COPY -o LOCK"
+    assert told == f"# To change a value, edit a copy and run `{command}`."
+    copy, new = lock.with_name("copy.yaml"), lock.with_name("new.yaml")
+    copy.write_text(lock.read_text().replace("learning_rate: 0.0015", "learning_rate: 0.002"))
+    app(command.replace("COPY", str(copy)).replace("LOCK", str(new)).split()[1:], standalone_mode=False)
+    assert load_lock(new).learning_rate == 0.002
 
 
 SECTIONS = """
@@ -156,7 +168,9 @@ def test_steps_that_make_no_whole_rounds_are_refused(tmp_path: Path) -> None:
 
 def test_a_lock_without_the_section_names_it(full: Path) -> None:
     assert locked_value(load_lock(full), "grpo.temperature") == 1.0
-    with pytest.raises(ConfigError, match=r"lock: it has no section grpo, which holds grpo.temperature; a person"):
+    with pytest.raises(
+        ConfigError, match=r"lock: it has no section grpo, which holds grpo.temperature; make a new lock"
+    ):
         locked_value(load_lock(LOCK), "grpo.temperature")
 
 
@@ -203,7 +217,7 @@ def test_an_override_of_a_locked_field_names_field_value_and_remedy(
 ) -> None:
     with pytest.raises(ConfigError) as error:
         load_train_config([*sources, override])
-    assert str(error.value).startswith(f"{override}: learning_rate is locked at 0.0015 by {lock}; a person makes")
+    assert str(error.value).startswith(f"{override}: learning_rate is locked at 0.0015 by {lock}; make a new lock with")
 
 
 def test_a_locked_field_in_the_training_file_is_refused(sources: list[str], tmp_path: Path) -> None:

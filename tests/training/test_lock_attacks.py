@@ -1,5 +1,5 @@
 """A locked field holds against a configuration, a flag, the environment, a resumed checkpoint and an edited card: each
-attempt ends with a line that names the field, what it is locked at, and how a person makes a new lock."""
+attempt ends with a line that names the field, what it is locked at, and how to make a new lock."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from hermes_lab.training.rounds import Policy, Rounds, RoundTraining
 from hermes_lab.training.training_run import TrainingRun
 
 LOCK = Path("tests/fakes/locks/sft.yaml")
-REMEDY = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
+REMEDY = "make a new lock with `hermes-lab train lock SRC -o LOCK`"
 GRPO = """
 grpo:
   {group_size: 4, groups_per_round: 3, steps_per_round: 5, temperature: 1.0, max_reply_tokens: 64, clip_epsilon: 0.2,

@@ -22,7 +22,7 @@ from hermes_lab.training.job import Data, TrainingJob, check_inputs
 from hermes_lab.training.lock import LockedConfig, load_lock
 from hermes_lab.training.lora import find_parent
 
-REMEDY = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
+REMEDY = "make a new lock with `hermes-lab train lock SRC -o LOCK`"
 
 
 @pytest.fixture

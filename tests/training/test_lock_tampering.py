@@ -19,7 +19,7 @@ from hermes_lab.training.lock_enforcement import locked_run_config
 from hermes_lab.training.training_run import TrainingRun
 
 SHIPPED = Path("configs/locks/grpo-cpu.yaml")
-REMEDY = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
+REMEDY = "make a new lock with `hermes-lab train lock SRC -o LOCK`"
 BY_HAND = rf"lock.yaml: a locked field was changed by hand: its digest differs; {REMEDY}"
 OTHER = "f" * 64
 

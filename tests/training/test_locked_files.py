@@ -23,7 +23,7 @@ from hermes_lab.training.job import Data, TrainingJob, check_start
 from hermes_lab.training.lock import load_lock, lock_digest, unpinned, write_lock
 from hermes_lab.training.locked_files import check_locked_files
 
-REMEDY = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
+REMEDY = "make a new lock with `hermes-lab train lock SRC -o LOCK`"
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json")
 
 

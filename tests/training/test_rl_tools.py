@@ -29,7 +29,7 @@ from hermes_lab.training.adapters import new_version, write_card
 from hermes_lab.training.choices import Choice
 from hermes_lab.training.config import load_train_config
 from hermes_lab.training.grpo_config import load_grpo_config, training_batch
-from hermes_lab.training.lock import HOW_TO_CHANGE, GrpoLock, LockedConfig, load_lock, lock_digest, write_lock
+from hermes_lab.training.lock import GrpoLock, LockedConfig, load_lock, lock_digest, write_lock
 from hermes_lab.training.proposals import list_proposals, proposals_folder
 from hermes_lab.training.rounds import FinishedRound, Policy, Rounds
 from hermes_lab.training.tools.rl_check_status import Looks
@@ -41,6 +41,7 @@ NAMES = (
     *("rl_check_status", "rl_edit_config", "rl_get_current_config", "rl_get_results", "rl_list_environments"),
     *("rl_list_runs", "rl_select_environment", "rl_start_training", "rl_stop_training", "rl_test_inference"),
 )
+BY_A_PERSON = "a person makes a new lock with `hermes-lab train lock SRC -o LOCK`"
 Use = Callable[..., Awaitable[dict[str, Any]]]
 
 
@@ -162,7 +163,7 @@ async def test_every_locked_field_is_refused_in_any_spelling(use: Use, field: st
         locked = getattr(locked, part)
     for spelling in (field, field.upper(), f" lock.{field} ", f"lock.LOCK.{field}", field.replace("_", "-")):
         error = (await use("rl_edit_config", field=spelling, value=1))["error"]
-        assert f"{field} is locked at {locked!r} by configs/locks/grpo-cpu.yaml; {HOW_TO_CHANGE}" in error
+        assert f"{field} is locked at {locked!r} by configs/locks/grpo-cpu.yaml; {BY_A_PERSON}" in error
     assert await use("rl_get_current_config") == before
 
 
@@ -321,15 +322,18 @@ async def test_runs_trainings_and_proposals_are_listed(use: Use, work: Path) -> 
     await use("rl_start_training", reason="r")
     (proposals_folder() / "sft").mkdir()
     (proposals_folder() / "sft" / "torn.yaml").write_text("lock: [")
+    (proposals_folder() / "sft" / "tried.yaml").write_text("learning_rate: 1\n")
     listed = await use("rl_list_runs")
     assert listed["runs"] == ["runs/demo"]
     assert sorted(listed["trainings"], key=lambda each: each["training"]) == [
         {"training": "runs/adapters/sft-v2", "status": "unfinished"},
         {"training": "runs/loop/adapters/sft-v1", "status": "finished"},
     ]
-    torn, good = listed["proposals"]
-    assert "torn.yaml" in torn["problem"]
-    assert good == {"proposal": "grpo-ledger", "method": "grpo", "started": False}
+    found = {each["proposal"]: each for each in listed["proposals"]}
+    assert sorted(found) == ["grpo-ledger", "torn", "tried"]
+    assert "torn.yaml" in found["torn"]["problem"]
+    assert found["tried"]["problem"].endswith(f": learning_rate is locked; {BY_A_PERSON}")
+    assert found["grpo-ledger"] == {"proposal": "grpo-ledger", "method": "grpo", "started": False}
 
 
 def served_at(work: Path, url: str) -> None:

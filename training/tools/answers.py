@@ -1,4 +1,4 @@
-"""Helpers shared by the tools: the model sees the same error messages as a person."""
+"""Helpers shared by the tools: the model sees the same error messages as a person, but is not told to make a lock."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,14 @@ from typing import Any
 from hermes_lab.errors import ConfigError, InfraError, ToolError
 from hermes_lab.tools.registry import ToolContext
 from hermes_lab.training.choices import Choice
-from hermes_lab.training.lock import lock_digest
+from hermes_lab.training.lock import HOW_TO_CHANGE, lock_digest
+
+_BY_A_PERSON = f"a person makes{HOW_TO_CHANGE.removeprefix('make')}"
+
+
+def for_a_model(message: str) -> str:
+    """An error message that leaves the making of a lock to a person."""
+    return message.replace(HOW_TO_CHANGE, _BY_A_PERSON)
 
 
 @contextmanager
@@ -16,7 +23,7 @@ def told() -> Iterator[None]:
     try:
         yield
     except (ConfigError, InfraError, OSError) as error:
-        raise ToolError(" ".join(str(error).split())) from None
+        raise ToolError(" ".join(for_a_model(str(error)).split())) from None
 
 
 def shown(ctx: ToolContext) -> dict[str, Any]:

@@ -14,13 +14,13 @@ def rl_list_runs(ctx: ToolContext) -> dict[str, Any]:
     from hermes_lab.training.choices import RUNS
     from hermes_lab.training.proposals import list_proposals
     from hermes_lab.training.status import list_trainings, status
-    from hermes_lab.training.tools.answers import told
+    from hermes_lab.training.tools.answers import for_a_model, told
 
     del ctx
     with told():
         proposals = [
             {"proposal": one.name, "method": one.method}
-            | ({"problem": one.problem} if one.problem else {"started": one.started})
+            | ({"problem": for_a_model(one.problem)} if one.problem else {"started": one.started})
             for one in list_proposals()
         ]
         trainings = [
