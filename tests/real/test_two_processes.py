@@ -17,11 +17,20 @@ from hermes_lab.types import Message, Verdict
 
 pytestmark = TRAINING
 
-LAUNCH = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "fakes.gpu_lock_on_cpu"]
+LAUNCHERS = {
+    "accelerate": [
+        *("accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"),
+        *("--mixed_precision", "bf16"),  # which the lock decides
+    ],
+    "torchrun": ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
+}
 
 
-def train(method: str, folder: Path, processes: int, lock: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *(LAUNCH if processes > 1 else ["-m", "fakes.gpu_lock_on_cpu"]), "train", method]
+def train(method: str, folder: Path, launcher: str, lock: str) -> subprocess.CompletedProcess[str]:
+    """Trains in two processes, or in one if there is no `launcher`."""
+    processes = 2 if launcher else 1
+    launch = ["-m", *LAUNCHERS[launcher]] if launcher else []
+    command = [sys.executable, *launch, "-m", "fakes.gpu_lock_on_cpu", "train", method]
     given = [f"lock={lock}", f"data=[{folder / 'run'}]", f"adapters={folder / f'adapters-{processes}'}", "name=made"]
     return subprocess.run(
         [*command, *(part for value in given for part in ("-c", value))],
@@ -43,8 +52,8 @@ def steps(folder: Path, processes: int) -> list[dict[str, float]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("method", ["sft", "preference"])
-def test_two_processes_train_the_adapter_of_one(tmp_path: Path, method: str) -> None:
+@pytest.mark.parametrize(("method", "launcher"), [("sft", "accelerate"), ("preference", "torchrun")])
+def test_two_processes_train_the_adapter_of_one(tmp_path: Path, method: str, launcher: str) -> None:
     import torch
 
     base = str(tiny_model(tmp_path / "base"))
@@ -55,8 +64,8 @@ def test_two_processes_train_the_adapter_of_one(tmp_path: Path, method: str) -> 
         write_run(tmp_path / "run", *(episode(f"task {n}" * (n + 1)) for n in range(6)), with_review("the last"))
     else:
         write_run(tmp_path / "run", *(sample(task, n) for task in "tuvwx" for n in (0, 1)))
-    for processes in (1, 2):
-        done = train(method, tmp_path, processes, lock)
+    for processes, started in ((1, ""), (2, launcher)):
+        done = train(method, tmp_path, started, lock)
         assert done.returncode == 0, done.stderr
         assert done.stdout.split() == [str(tmp_path / f"adapters-{processes}" / "made-v1")]
     one, two = steps(tmp_path, 1), steps(tmp_path, 2)
@@ -79,7 +88,7 @@ def test_a_batch_that_processes_cannot_share_is_refused_once(tmp_path: Path) -> 
     base = str(tiny_model(tmp_path / "base"))
     lock = smoke_lock(tmp_path, "sft", base_model=base, tokenizer=base, batch_size=3)
     write_run(tmp_path / "run", episode("task"))
-    done = train("sft", tmp_path, 2, lock)
+    done = train("sft", tmp_path, "accelerate", lock)
     assert done.returncode != 0
     assert "batch_size is locked at 3, which 2 processes cannot share evenly" in done.stderr
     assert not (tmp_path / "adapters-2").exists()
