@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from fakes.episodes import conversation, episode, trajectory, write_run
-from fakes.training import TRAINING, killed_at, smoke_lock
+from fakes.training import TRAINING, hardware, killed_at, smoke_lock
 
 from hermes_lab.envs.groups import read_groups
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.cards import read_card
 from hermes_lab.models.weights import PACKAGED, resolve
+from hermes_lab.training import lora
 from hermes_lab.training.adapters import find_adapter
 from hermes_lab.training.device import training_dtype
 from hermes_lab.training.grpo import train_grpo
@@ -233,6 +234,36 @@ def test_log_probabilities_of_other_weights_stop_the_training(config: GrpoConfig
     with pytest.raises(ConfigError, match=r"differ from the policy's by 0\.\d+ nats per token"):
         train(config.model_copy(update={"heldout": ()}), TinySampler(config, louder=0.3))
     assert not (Path(config.adapters) / "grpo-v1" / "card.json").exists()
+
+
+@pytest.fixture
+def in_4_bits(config: GrpoConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GrpoConfig:
+    """One round of two steps on a base in 4 bits; a lock for a GPU is accepted on this CPU."""
+    monkeypatch.setattr(lora, "check_device", lambda *_, **__: None)
+    values = load_lock(Path(config.lock)).content()
+    del values["curriculum"]
+    (tmp_path / "nf4").mkdir()
+    section = hardware(precision="bfloat16", quantization="nf4")
+    lock = smoke_lock(tmp_path / "nf4", "grpo", **values | {"total_steps": 2, "hardware": section})
+    return config.model_copy(update={"lock": lock, "heldout": ()})
+
+
+def test_steps_in_4_bits_may_differ_from_the_server_by_what_4_bits_change(
+    config: GrpoConfig, in_4_bits: GrpoConfig
+) -> None:
+    folder = train(in_4_bits, TinySampler(config, louder=0.5))
+    (first, _) = metrics(folder / "metrics.jsonl")
+    assert first["mismatch"] == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_base_that_changes_too_much_in_4_bits_is_said_to_be_the_cause(
+    config: GrpoConfig, in_4_bits: GrpoConfig
+) -> None:
+    told = (
+        r"by 1\.\d+ nats per token \(at most 1\.0\): .* this model changes too much in 4 bits: use a lock with hardware"
+    )
+    with pytest.raises(ConfigError, match=told):
+        train(in_4_bits, TinySampler(config, louder=1.5))
 
 
 def test_an_edited_checkpoint_is_not_resumed(config: GrpoConfig) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import gpu_check
 import pytest
 from fakes.episodes import record, write_run
-from gpu_check import Check, Failed, Gpu, check, main, remove_earlier, solved_with_rules, speed, tokens_of_step
+from gpu_check import Check, Failed, Gpu, main, remove_earlier, solved_with_rules, speed, tokens_of_step
 
 from hermes_lab.types import Episode
 

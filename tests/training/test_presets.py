@@ -99,7 +99,7 @@ def test_every_base_has_a_lock_that_fits_every_gpu(base: str, gpu: int, method: 
 
 
 def test_a_gpu_must_hold_the_server_of_grpo_too() -> None:
-    """16.4 GB of weights, 2.4 GB of keys and values (4 rollouts of 4,096 tokens, 36 layers, 8 heads of 128), and 2.5."""
+    """16.4 GB of weights, 2.4 of keys and values (4 rollouts of 4,096 tokens, 36 layers, 8 heads of 128), and 2.5."""
     preset("Qwen/Qwen3-8B", 22, "sft")
     with pytest.raises(ConfigError, match=r"does not fit on a GPU of 22 GB.* need at least 21\.3 GB"):
         preset("Qwen/Qwen3-8B", 22, "grpo")
