@@ -13,6 +13,8 @@ from hermes_lab.training.lock import load_lock
 from hermes_lab.training.preset_table import BEGIN, END, lines
 from hermes_lab.training.presets import preset
 
+SHIPPED = sorted(path for path in Path("configs/locks").glob("*.yaml") if load_lock(path).hardware)
+
 PUBLISHED = {
     "packaged": 134.5,
     "Qwen/Qwen2.5-0.5B-Instruct": 494.0,
@@ -138,13 +140,24 @@ def test_a_lock_is_made_from_a_file_or_for_a_base(tmp_path: Path, given: list[st
         app(["train", "lock", *given, "-o", str(tmp_path / "mine.yaml")], standalone_mode=False)
 
 
-@pytest.mark.parametrize("path", sorted(Path("configs/locks").glob("*-*gb.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_shipped_locks_for_gpus_are_those_that_the_command_makes(path: Path) -> None:
     locked = load_lock(path)
     assert locked.hardware
     method: Any = path.name.partition("-")[0]
-    qlora = locked.hardware.quantization == "nf4"
-    assert preset(locked.base_model, locked.hardware.gpu_memory, method, qlora=qlora).locked == locked
+    gpu, qlora = locked.hardware.gpu_memory, path.stem.endswith("-qlora")
+    assert path.stem == f"{method}-{locked.base_model.partition('/')[2].lower()}-{gpu}gb{'-qlora' * qlora}"
+    made = preset(locked.base_model, gpu, method, qlora=qlora)
+    assert made.locked == locked
+    assert f"| `{path.stem}` | {made.sentence()} |" in Path("docs/gpu.md").read_text()
+
+
+def test_each_method_has_a_shipped_lock_with_qlora_and_one_for_48_gb() -> None:
+    shipped = [(path.name.partition("-")[0], load_lock(path).hardware) for path in SHIPPED]
+    for method in ("sft", "preference", "grpo"):
+        sections = [hardware for of, hardware in shipped if of == method and hardware]
+        assert any(hardware.quantization == "nf4" for hardware in sections)
+        assert any(hardware.gpu_memory > 24 for hardware in sections)
 
 
 def test_the_table_of_the_page_is_what_the_command_makes() -> None:
