@@ -28,6 +28,11 @@ _SPARE_OF_SEVERAL = 0.55
 """The same on a CPU if a step has several micro-batches: glibc cannot give the pieces that one leaves to a larger one.
 Returning them at once (mmap) would take less memory and twice the time."""
 
+TRL_TOKENS, TRL_VOCABULARY = 4096, 32768
+"""Tokens and ids whose logits exist at once in preference training on a CPU (`trl/kernels/chunked_logprob.py`)."""
+_TRL_BYTES = 33
+"""Of such a logit, besides itself: eight numbers in float32 and a mask in its backward pass."""
+
 
 class Memory(NamedTuple):
     """Bytes at the peak of a training."""
@@ -118,7 +123,10 @@ def _moment(
         kept += a.layers * step.prefix * 2 * a.keys * 8  # keys and values in float32, and their gradients
     if micro.masked and not micro.prefix:  # one mask for all layers, with what makes it
         kept += micro.rows * micro.tokens**2 * (bytes_each + 3)
-    logits = min(micro.scored, HEAD_TOKENS) * a.vocabulary * (12 + bytes_each)
+    if locked.preference and device == "cpu":
+        logits = min(micro.scored, TRL_TOKENS) * min(a.vocabulary, TRL_VOCABULARY) * (_TRL_BYTES + bytes_each)
+    else:
+        logits = min(micro.scored, HEAD_TOKENS) * a.vocabulary * (12 + bytes_each)
     backward = micro.queries * (3 * a.intermediate + 2 * a.hidden) * bytes_each
     spare = _SPARE_OF_SEVERAL if device == "cpu" and len(step.micros) > 1 else _SPARE[device]
     return kept * (1 + spare), max(logits, backward)

@@ -16,7 +16,7 @@ from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.job import Data, TrainingJob, check_inputs, check_start
 from hermes_lab.training.lock import HOW_TO_CHANGE, LockedConfig, PreferenceLock, load_lock
 from hermes_lab.training.lora import arguments, load_tokenizer, progress, require_libraries
-from hermes_lab.training.plan import Plan, data_rows, make_plan
+from hermes_lab.training.plan import Plan, data_rows, find_place, make_plan
 from hermes_lab.training.preference_data import PairOfRows, SelectedPairs, select_pairs, tokenize_pairs
 from hermes_lab.training.select import refusals
 from hermes_lab.training.tokens import IGNORED
@@ -51,7 +51,7 @@ def plan_preference(config: TrainConfig, say: Say) -> Plan:
     prepared = _prepare(config, say, planned=True)
     locked, data = prepared.locked, prepared.data
     check_inputs(config, locked, prepared.parent, data)
-    steps = list(pair_steps(_in_order(prepared.pairs, locked), locked.batch_size))
+    steps = list(pair_steps(_in_order(prepared.pairs, locked), locked.batch_size, gpu=find_place(locked).gpu))
     about = data_rows(data.sentence(), data.refused, locked, steps)
     return make_plan("preference", config.lock, locked, steps, about)
 

@@ -9,6 +9,7 @@ from hermes_lab.training.device import training_dtype
 from hermes_lab.training.layout import HEAD_TOKENS
 from hermes_lab.training.lock import LockedConfig
 from hermes_lab.training.loss import Prefix, hidden_states
+from hermes_lab.training.memory import TRL_VOCABULARY
 from hermes_lab.training.packing import attention_mask
 from hermes_lab.training.workload import Flops, Micro, StepWork, step_flops
 
@@ -56,7 +57,7 @@ def measure_speed(architecture: Architecture, locked: LockedConfig, steps: Seque
     micros = [micro for step in steps for micro in step.micros]
     scored = max(1, min(HEAD_TOKENS, round(sum(micro.scored for micro in micros) / len(micros))))
     head = _timed(_head(architecture, locked, scored, device), device)
-    head_work = 4 * scored * architecture.hidden * architecture.vocabulary
+    head_work = (6 if locked.preference else 4) * scored * architecture.hidden * architecture.vocabulary
     slower = _slower(locked)
     name = torch.cuda.get_device_name() if device == "cuda" else "this CPU"
     return Speed(work / taken / slower, head_work / head, f"measured now, on six layers, on {name}")
@@ -147,7 +148,17 @@ def _head(architecture: Architecture, locked: LockedConfig, scored: int, device:
     def run() -> None:
         cross_entropy(linear(hidden_NH, weight_VH).float(), labels_N).backward()
 
-    return run
+    def run_trl() -> None:
+        from trl.kernels.chunked_logprob import ChunkedLogProbFunction
+
+        # The arguments of TRL's preference training, see `trl.trainer.utils.add_fused_lm_head`.
+        outputs = ("log_probs", "entropy", "mean_logits", "is_top1")
+        logprobs_N, *_ = ChunkedLogProbFunction.apply(
+            hidden_NH, weight_VH, None, labels_N, 1.0, TRL_VOCABULARY, None, 1.0, outputs
+        )
+        logprobs_N.sum().backward()
+
+    return run_trl if locked.preference else run
 
 
 def _timed(run: Callable[[], None], device: str) -> float:

@@ -70,14 +70,16 @@ def sft_steps(rows: Sequence[Row], batch_size: int, layout: Layout) -> Iterator[
         )
 
 
-def pair_steps(pairs: Sequence[tuple[Row, Row]], batch_size: int) -> Iterator[StepWork]:
-    """The steps of preference training on ordered pairs: one pair at a time, by the policy and by its reference."""
+def pair_steps(pairs: Sequence[tuple[Row, Row]], batch_size: int, *, gpu: bool) -> Iterator[StepWork]:
+    """The steps of preference training on ordered pairs: one pair at a time, by the policy and by its reference.
+
+    TRL's head scores the tokens with a loss on a GPU (`gpu`), and every token on a CPU.
+    """
     for at in range(0, len(pairs), batch_size):
         batch = pairs[at : at + batch_size]
-        micros = [
-            Micro(2, max(len(row.input_ids) for row in pair), sum(_labelled(row) for row in pair), masked=True)
-            for pair in batch
-        ]
+        longest = [max(len(row.input_ids) for row in pair) for pair in batch]
+        scored = [sum(map(_labelled, pair)) if gpu else 2 * (end - 1) for pair, end in zip(batch, longest, strict=True)]
+        micros = [Micro(2, *sizes, masked=True) for sizes in zip(longest, scored, strict=True)]
         yield StepWork(0, micros, sum(len(row.input_ids) for pair in batch for row in pair), forwards=1)
 
 
@@ -115,7 +117,8 @@ def step_flops(architecture: Architecture, locked: LockedConfig, step: StepWork)
     layers = sum(layer_flops(architecture, locked, micro) for micro in parts)
     layers += step.forwards * sum(layer_flops(architecture, locked, micro, gradient=False) for micro in parts)
     scored = sum(micro.scored for micro in step.micros)
-    head = (4 + 2 * step.forwards) * scored * architecture.hidden * architecture.vocabulary
+    again = 2 if locked.preference or locked.grpo else 0  # logits of the backward pass are computed again
+    head = (4 + again + 2 * step.forwards) * scored * architecture.hidden * architecture.vocabulary
     return Flops(architecture.layers * layers, head)
 
 

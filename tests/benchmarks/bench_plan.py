@@ -1,22 +1,27 @@
-"""The plan's memory and time beside those of real trainings of the packaged model, at three sizes of batch and length.
+"""The plan's memory and time beside those of real trainings of the packaged model, at several sizes.
 
     python tests/benchmarks/bench_plan.py [STEPS]
+    python tests/benchmarks/bench_plan.py STEPS SIZE plan|measure [--own-time]
 
 Each training runs in a process of its own, whose peak memory counts: of the process on a CPU, of the device on a GPU.
-Its first step is left out of the time. Rows share a part, as episodes do.
+Its first step is left out of the time. Rows share a part, as episodes do. The second form does one of these; with
+`--own-time` seconds are those of the process, which other programs change less.
 """
 
 import json
 import random
-import resource
+import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import yaml
 
+from hermes_lab.models.cards import Method
 from hermes_lab.models.weights import PACKAGED, resolve
 from hermes_lab.training.config import TrainConfig
 from hermes_lab.training.job import Data, TrainingJob
@@ -24,6 +29,7 @@ from hermes_lab.training.layout import layout_of
 from hermes_lab.training.lock import LockedConfig, load_lock, write_lock
 from hermes_lab.training.lora import load_tokenizer, require_libraries, train
 from hermes_lab.training.memory import GB
+from hermes_lab.training.preference_data import PairOfRows
 from hermes_lab.training.tokens import IGNORED, Row
 from hermes_lab.training.training_run import TrainingRun
 
@@ -31,11 +37,17 @@ MEMORY, TIME = 0.15, 0.30
 
 
 class Size(NamedTuple):
-    """Rows of a step, their longest length, and the length that they have in common."""
+    """Rows or pairs of a step, their longest length, and the length that they have in common."""
 
     rows: int
     length: int
     shared: int
+    method: Method = "sft"
+
+    @property
+    def title(self) -> str:
+        """As in the table."""
+        return f"{self.rows} {'pairs ' if self.method == 'preference' else ''}x {self.length}"
 
 
 SIZES = {
@@ -46,6 +58,8 @@ SIZES = {
     "other small": Size(3, 500, 100),
     "other middle": Size(6, 800, 300),
     "other large": Size(4, 1500, 200),
+    "small pairs": Size(1, 350, 150, "preference"),
+    "pairs": Size(2, 500, 200, "preference"),
 }
 
 
@@ -54,7 +68,7 @@ def rows_of(size: Size, steps: int) -> list[Row]:
     draw = random.Random(0)
     shared = [draw.randrange(1_000, 40_000) for _ in range(size.shared)]
     rows = []
-    for _ in range(size.rows * steps):
+    for _ in range(size.rows * steps * (2 if size.method == "preference" else 1)):
         own = draw.randint((size.length - size.shared) // 2, size.length - size.shared)
         ids = [*shared, *(draw.randrange(1_000, 40_000) for _ in range(own))]
         labels = [IGNORED] * len(ids)
@@ -64,9 +78,14 @@ def rows_of(size: Size, steps: int) -> list[Row]:
     return rows
 
 
+def pairs_of(rows: list[Row]) -> list[PairOfRows]:
+    """Two rows each."""
+    return [PairOfRows(*pair) for pair in zip(rows[::2], rows[1::2], strict=True)]
+
+
 def lock_of(size: Size, steps: int, root: Path) -> Path:
     """A lock of the packaged model without `hardware`."""
-    values = yaml.safe_load(Path("configs/locks/sft-smoke.yaml").read_text())
+    values = yaml.safe_load(Path(f"configs/locks/{size.method}-smoke.yaml").read_text())
     values |= {"total_steps": steps, "batch_size": size.rows, "warmup_steps": 0, "save_checkpoint_interval": 1_000}
     (root / "values.yaml").write_text(yaml.safe_dump(values))
     write_lock(root / "values.yaml", root / "lock.yaml")
@@ -75,12 +94,17 @@ def lock_of(size: Size, steps: int, root: Path) -> Path:
 
 def plan(locked: LockedConfig, rows: list[Row]) -> dict[str, float]:
     """What the plan says."""
-    from hermes_lab.training.plan import make_plan
-    from hermes_lab.training.sft import _in_order
-    from hermes_lab.training.workload import sft_steps
+    from hermes_lab.training import preference, sft
+    from hermes_lab.training.plan import find_place, make_plan
+    from hermes_lab.training.workload import pair_steps, sft_steps
 
-    steps = list(sft_steps(_in_order(rows, locked), locked.batch_size, layout_of(locked)))
-    made = make_plan("sft", "", locked, steps, [])
+    if locked.preference:
+        steps = list(
+            pair_steps(preference._in_order(pairs_of(rows), locked), locked.batch_size, gpu=find_place(locked).gpu)
+        )
+    else:
+        steps = list(sft_steps(sft._in_order(rows, locked), locked.batch_size, layout_of(locked)))
+    made = make_plan("preference" if locked.preference else "sft", "", locked, steps, [])
     print(*made.lines(), made.memory, sep="\n", file=sys.stderr)
     return {"memory": made.memory.total / GB, "seconds": made.seconds / locked.total_steps}
 
@@ -89,20 +113,39 @@ def measure(locked: LockedConfig, rows: list[Row], root: Path) -> dict[str, floa
     """What a training takes, in this process."""
     import torch
 
-    from hermes_lab.training.sft import _trainer
+    from hermes_lab.training import preference, sft
 
     (root / "run" / "episodes").mkdir(parents=True)
     config = TrainConfig(lock="", data=(str(root / "run"),), adapters=str(root / "adapters"))
     training_run = TrainingRun.begin(config, {})
     data = Data("", len(rows), rows, {})
-    job = TrainingJob("sft", config, locked, resolve(PACKAGED), None, data, training_run, "")
-    model = job.model()
-    train(_trainer(job, model, load_tokenizer(locked, lambda _: None), lambda _: None), model, training_run)
+    method: Method = "preference" if locked.preference else "sft"
+    job = TrainingJob(method, config, locked, resolve(PACKAGED), None, data, training_run, "")
+    model, silent = job.model(), lambda _: None
+    tokenizer = load_tokenizer(locked, silent)
+    if locked.preference:
+        trainer = preference._trainer(job, locked.preference, pairs_of(rows), model, tokenizer, silent)
+    else:
+        trainer = sft._trainer(job, model, tokenizer, silent)
+    train(trainer, model, training_run)
     seconds = [step["seconds"] for step in training_run.rows()][1:]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    if torch.cuda.is_available():
-        peak = torch.cuda.max_memory_reserved()
+    peak = torch.cuda.max_memory_reserved() if torch.cuda.is_available() else peak_of_process()
     return {"memory": peak / GB, "seconds": sum(seconds) / len(seconds)}
+
+
+def peak_of_process() -> int:
+    """Bytes. `ru_maxrss` would count the process that began this one, too."""
+    found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1]) * 1024
+
+
+def count_own_time() -> None:
+    """The clocks of plan and training count the processor's time of this process."""
+    from hermes_lab.training import lora, speed
+
+    speed.time = SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]
+    lora.time = SimpleNamespace(monotonic=time.process_time)  # type: ignore[assignment]
 
 
 def one(name: str, task: str, steps: int) -> dict[str, float]:
@@ -114,9 +157,9 @@ def one(name: str, task: str, steps: int) -> dict[str, float]:
         return plan(locked, rows) if task == "plan" else measure(locked, rows, Path(folder))
 
 
-def apart(name: str, task: str, steps: int) -> dict[str, Any]:
+def apart(name: str, task: str, steps: int, *options: str) -> dict[str, Any]:
     """`one`, in a process of its own."""
-    command = [sys.executable, __file__, str(steps), name, task]
+    command = [sys.executable, __file__, str(steps), name, task, *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -126,6 +169,8 @@ def main() -> None:
     """Prints planned and measured figures."""
     steps = int(sys.argv[1]) if sys.argv[1:] else 4
     if len(sys.argv) > 2:
+        if "--own-time" in sys.argv:
+            count_own_time()
         print(json.dumps(one(sys.argv[2], sys.argv[3], steps)))
         return
     print(
@@ -138,7 +183,7 @@ def main() -> None:
         off = {field: planned[field] / measured[field] - 1 for field in planned}
         cells = [f"{p[field]:.2f}" for field in ("memory", "seconds") for p in (planned, measured)]
         print(
-            f"| {size.rows} x {size.length} | {cells[0]} | {cells[1]} | {off['memory']:+.0%} "
+            f"| {size.title} | {cells[0]} | {cells[1]} | {off['memory']:+.0%} "
             f"| {cells[2]} | {cells[3]} | {off['seconds']:+.0%} |",
             flush=True,
         )

@@ -8,8 +8,10 @@ from fakes.training import hardware
 from hermes_lab.errors import ConfigError
 from hermes_lab.training.architecture import known
 from hermes_lab.training.layout import Layout
-from hermes_lab.training.lock import HardwareLock, LockedConfig, load_lock
+from hermes_lab.training.lock import HardwareLock, LockedConfig, PreferenceLock, load_lock
 from hermes_lab.training.memory import base_bytes, memory
+from hermes_lab.training.plan import Place, Plan
+from hermes_lab.training.speed import Speed
 from hermes_lab.training.tokens import IGNORED, Row
 from hermes_lab.training.workload import Micro, StepWork, grpo_step, layer_flops, pair_steps, sft_steps, step_flops
 
@@ -51,8 +53,42 @@ def test_rows_that_do_not_fit_together_run_one_after_another() -> None:
 
 
 def test_a_pair_runs_twice_and_is_padded_to_its_longer_half() -> None:
-    (step,) = pair_steps([(ROWS[0], ROWS[1])], 4)
+    (step,) = pair_steps([(ROWS[0], ROWS[1])], 4, gpu=True)
     assert step == StepWork(0, [Micro(2, 14, 9, masked=True)], tokens=24, forwards=1)
+
+
+def test_the_head_of_preference_training_scores_every_token_on_a_cpu() -> None:
+    (step,) = pair_steps([(ROWS[0], ROWS[1])], 4, gpu=False)
+    assert [micro.scored for micro in step.micros] == [2 * 13]
+    locked = LOCK.model_copy(update={"preference": PreferenceLock(beta=0.1)})
+    whole, half = (StepWork(0, [Micro(2, 500, scored, masked=True)], 1000) for scored in (998, 499))
+    cpu, gpu = (memory(SIZES, locked, [whole], device, bytes_each=2).logits for device in ("cpu", "cuda"))
+    assert cpu == 998 * 32768 * 35
+    assert gpu == 512 * 49152 * 14
+    assert memory(SIZES, locked, [half], "cpu", bytes_each=2).logits == cpu / 2
+
+
+def test_the_head_of_preference_training_runs_four_times() -> None:
+    locked = LOCK.model_copy(update={"preference": PreferenceLock(beta=0.1)})
+    step = StepWork(0, [Micro(2, 100, 10)], 200, forwards=1)
+    assert step_flops(SIZES, locked, step).head == 4 * 2 * 10 * 576 * 49152
+
+
+def test_planned_seconds_are_operations_by_speed_for_all_steps() -> None:
+    """Each of 4 steps runs 1,000 tokens through 30 layers, and scores 10."""
+    step = StepWork(0, [Micro(1, 1000, 10)], 1000)
+    place, locked = (
+        Place("this CPU", 1e12, gpu=False, here=True, shared=True),
+        LOCK.model_copy(update={"total_steps": 4}),
+    )
+    needed = memory(SIZES, locked, [step], "cpu", bytes_each=2)
+    plan = Plan("", SIZES, locked, place, [], [step, step], 4, needed, Speed(2e9, 1e9, "made up"))
+    linear = 2 * 576 * 576 + 2 * 576 * 192 + 3 * 576 * 1536
+    assert linear == SIZES.linear_parameters()
+    lora = SIZES.lora_parameters(locked.lora_rank, locked.lora_target) / 30
+    attention = 4 * 576 * 1000 * 1000 / 2
+    layers = 30 * (4 * 1000 * linear + 6 * 1000 * lora + 3.5 * attention)
+    assert plan.seconds == pytest.approx(4 * (layers / 2e9 + 4 * 10 * 576 * 49152 / 1e9))
 
 
 def test_a_step_of_grpo_is_the_largest_that_the_lock_allows() -> None:
