@@ -4,28 +4,39 @@ The truth is taken between the client and the server: a relay writes down every 
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import aiohttp
 import anyio
+import msgspec
 import pytest
 from aiohttp import web
 from fakes.episodes import record
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from hermes_lab.agent.loop import result_messages
+from hermes_lab.agent.prompt import system_prompt
 from hermes_lab.agent.tokens import TokenTrace
-from hermes_lab.config.schema import ModelConfig, SamplingConfig
+from hermes_lab.config.sandboxes import SandboxConfig
+from hermes_lab.config.schema import ModelConfig, SamplingConfig, SuiteConfig
 from hermes_lab.envs.groups import build_groups
 from hermes_lab.envs.trl.columns import rollout_columns
+from hermes_lab.models.adapters import load_adapter, packaged_folder, unload_adapter
+from hermes_lab.models.endpoint import Endpoint
+from hermes_lab.models.hermes_format import parse_reply
 from hermes_lab.models.remote import open_endpoints
+from hermes_lab.sandbox import open_sandbox
+from hermes_lab.tasks.registry import load_suite
+from hermes_lab.tools.registry import ToolContext
+from hermes_lab.tools.toolbox import Toolbox
+from hermes_lab.training.group_filter import Rules, filter_groups
 from hermes_lab.training.preference_data import PairOfConversations, tokenize_pairs
 from hermes_lab.training.select import TrainingConversation
 from hermes_lab.training.tokens import IGNORED, Row, rows_of
-from hermes_lab.types import Episode, Message, ModelIdentity, Reward, Step, ToolResult, Trajectory, Verdict
+from hermes_lab.types import Episode, Message, ModelIdentity, Reward, ScoredGroup, Step, ToolResult, Trajectory, Verdict
 
 pytestmark = [
     pytest.mark.real,
@@ -55,6 +66,7 @@ class Plan(NamedTuple):
     max_tokens: int
     rewritten: bool
     """Whether the history changes before the last turn, which begins another sequence."""
+    adapter: str
 
 
 plans = st.builds(
@@ -65,7 +77,25 @@ plans = st.builds(
     temperature=st.sampled_from([0.7, 1.0, 1.8]),
     max_tokens=st.sampled_from([1, 6, 24]),
     rewritten=st.booleans(),
+    adapter=st.just(""),
 )
+
+
+def plans_of_an_agent() -> st.SearchStrategy[Plan]:
+    """The packaged adapter with a tool and a task: most replies are whole calls, which end before the limit."""
+    sandbox = SandboxConfig()
+    toolbox = Toolbox(("terminal",), ToolContext(open_sandbox(sandbox), None, sandbox))
+    tasks = load_suite(SuiteConfig(name="ledger")).load(split="train", count=8, seed=0, world=0)
+    return st.builds(
+        Plan,
+        system=st.just(system_prompt(toolbox.schemas, "hermes", profile="compact")),
+        prompt=st.sampled_from([task.prompt for task in tasks]),
+        results=st.lists(TEXT | st.just('{"output": "done", "exit_code": 0}'), min_size=1, max_size=2),
+        temperature=st.sampled_from([0.7, 1.0, 1.3]),
+        max_tokens=st.sampled_from([96, 96, 6]),
+        rewritten=st.booleans(),
+        adapter=st.just("packaged"),
+    )
 
 
 @asynccontextmanager
@@ -110,21 +140,30 @@ async def talk(url: str, plan: Plan, sample: int) -> tuple[Episode, list[Reply]]
     replies: list[Reply] = []
     sampling = SamplingConfig(max_tokens=plan.max_tokens, temperature=plan.temperature)
     async with relay(url, replies) as between:
-        config = ModelConfig(base_url=between, token_ids=True, sampling=sampling)
-        async with open_endpoints(config, [""], tool_format="hermes", concurrency=1) as (client,):
+        config = ModelConfig(base_url=between, adapter=plan.adapter, token_ids=True, sampling=sampling)
+        async with open_endpoints(config, [plan.adapter], tool_format="hermes", concurrency=1) as (client,):
             messages = [Message("system", plan.system), Message("user", plan.prompt)]
             trace, steps = TokenTrace(), []
             for turn in range(len(plan.results) + 1):
                 if turn and turn == len(plan.results) and plan.rewritten:
                     messages[1] = Message("user", "What was said before was summarised.")
-                reply = await client.generate(messages, ())
+                reply = await client.generate(messages, ())  # tools are in the system prompt
                 trace.add(reply)
                 steps.append(Step(len(messages), reply.finish_reason, reply.usage))
-                messages.append(reply.message)
+                # As the agent does in this format.
+                calls = parse_reply(reply.message.content, {"terminal"}).calls
+                messages.append(msgspec.structs.replace(reply.message, tool_calls=calls))
                 if turn < len(plan.results):
-                    messages += result_messages([ToolResult("c", "ls", plan.results[turn])], "hermes")
+                    called = [(call.id, call.name) for call in calls] or [("c", "ls")]
+                    messages += result_messages([ToolResult(*call, plan.results[turn]) for call in called], "hermes")
     trajectory = Trajectory(
-        tuple(messages), (), "hermes", "answered", steps=tuple(steps), branches=trace.branches(), final_response="Done."
+        tuple(messages),
+        (),
+        "hermes",
+        "answered",
+        steps=tuple(steps),
+        branches=trace.branches(),
+        final_response="Done.",
     )
     episode = record(
         sample=sample,
@@ -193,34 +232,123 @@ def check_preference(episodes: list[Episode], replies: list[list[Reply]]) -> int
 
 
 def check_grpo(episodes: list[Episode], replies: list[list[Reply]]) -> None:
-    """The columns that the trainer is given have a loss on every reply."""
-    columns = rollout_columns(list(build_groups(episodes)))
+    """The columns of all sequences have a loss on every reply. The trainer is given the sequence of each rollout with
+    the most sampled tokens, of equal ones the last."""
+    groups = list(build_groups(episodes))
+    assert of_columns(groups) == [reply for each in replies for reply in each]
+    rules = Rules(group_size=2, max_tokens=10_000, policies=[group.policy for group in groups], splits=["train"])
+    kept, refused, left_out = filter_groups(groups, rules)
+    assert refused == {}
+    whole = [sequences(each) for each in replies]
+    assert of_columns(kept) == [reply for each in whole for reply in max(reversed(each), key=sampled)]
+    assert left_out == sum(len(each) - 1 for each in whole)
+
+
+def sequences(replies: list[Reply]) -> list[list[Reply]]:
+    """The replies of a conversation, divided where a prompt does not begin with all that came before."""
+    found: list[list[Reply]] = []
+    for reply in replies:
+        before = found[-1][-1] if found else Reply([], [])
+        so_far = before.prompt + before.sampled
+        if found and reply.prompt[: len(so_far)] == so_far:
+            found[-1].append(reply)
+        else:
+            found.append([reply])
+    return found
+
+
+def sampled(sequence: list[Reply]) -> int:
+    return sum(len(reply.sampled) for reply in sequence)
+
+
+def of_columns(groups: list[ScoredGroup]) -> list[Reply]:
+    columns = rollout_columns(groups)
     found = []
     for prompt, completion, mask in zip(
         columns["prompt_ids"], columns["completion_ids"], columns["env_mask"], strict=True
     ):
         found += trained_runs(prompt + completion, [False] * len(prompt) + [bool(on) for on in mask])
-    assert found == [reply for each in replies for reply in each]
+    return found
 
 
-def test_the_tokens_that_every_method_trains_are_those_that_vllm_sampled(vllm_url: str) -> None:
-    pairs = 0
+class Seen:
+    """Checks plans, and counts what the checks depend on."""
 
-    @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-    @given(plan=plans)
-    def check(plan: Plan) -> None:
-        nonlocal pairs
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.pairs = self.calls = self.cut = self.divided = 0
 
-        async def both() -> list[Any]:
-            return [await talk(vllm_url, plan, sample) for sample in (0, 1)]
+    def check(self, plan: Plan) -> None:
+        talks: dict[int, tuple[Episode, list[Reply]]] = {}
 
-        talks = anyio.run(both)
-        episodes, replies = [each[0] for each in talks], [each[1] for each in talks]
+        async def keep(sample: int) -> None:
+            talks[sample] = await talk(self.url, plan, sample)
+
+        async def both() -> None:
+            async with anyio.create_task_group() as group:
+                for sample in (0, 1):
+                    group.start_soon(keep, sample)
+
+        anyio.run(both)
+        episodes, replies = [talks[n][0] for n in (0, 1)], [talks[n][1] for n in (0, 1)]
         assert all(len(each) == len(plan.results) + 1 for each in replies)
         for episode, own in zip(episodes, replies, strict=True):
             check_sft(episode, own)
-        pairs += check_preference(episodes, replies)
+            self._count(episode)
+        self.pairs += check_preference(episodes, replies)
         check_grpo(episodes, replies)
 
+    def _count(self, episode: Episode) -> None:
+        assert episode.trajectory is not None
+        said = [message for message in episode.trajectory.messages if message.role == "assistant"]
+        self.calls += sum(any(not call.error for call in message.tool_calls) for message in said)
+        self.cut += sum(step.finish_reason == "length" for step in episode.trajectory.steps)
+        self.divided += len(episode.trajectory.branches) > 1
+
+
+def checked(url: str, plans: st.SearchStrategy[Plan], examples: int) -> Seen:
+    seen = Seen(url)
+
+    # Not made smaller if one fails: each try asks the server.
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(plan=plans)
+    def check(plan: Plan) -> None:
+        seen.check(plan)
+
     check()
-    assert pairs >= 5
+    return seen
+
+
+def test_the_tokens_that_every_method_trains_are_those_that_vllm_sampled(vllm_url: str) -> None:
+    seen = checked(vllm_url, plans, 25)
+    assert seen.pairs >= 5
+    assert seen.divided >= 5
+
+
+@pytest.fixture
+def with_the_adapter(vllm_url: str) -> Iterator[str]:
+    """The server with the packaged adapter, which two conversations that begin at once would both load."""
+
+    async def ask(load: bool) -> None:
+        async with Endpoint(vllm_url) as endpoint:
+            adapter = await load_adapter(endpoint, packaged_folder())
+            if not load:
+                await unload_adapter(endpoint, adapter.name)
+
+    anyio.run(ask, True)
+    yield vllm_url
+    anyio.run(ask, False)
+
+
+def test_the_tokens_of_calls_and_of_answers_to_their_results_are_those_that_vllm_sampled(with_the_adapter: str) -> None:
+    seen = checked(with_the_adapter, plans_of_an_agent(), 8)
+    assert seen.calls >= 6, vars(seen)
+    assert seen.cut >= 5
+    assert seen.pairs >= 2
+    assert seen.divided >= 5
