@@ -95,14 +95,18 @@ async def load_adapter(endpoint: Endpoint, folder: Path) -> Adapter:
     served = await served_models(endpoint)
     if adapter.name not in served:
         await anyio.to_thread.run_sync(check_lora, folder, _base_folder(served))
+        refused = None
         try:
             await endpoint.post("/load_lora_adapter", {"lora_name": adapter.name, "lora_path": str(folder)})
         except Refused as error:
-            hint = "; it must run with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True" if error.status in (404, 405) else ""
-            if "max_lora_rank" in str(error):
-                hint = f"; start it with --max-lora-rank {server_rank(max_rank(folder))}, as `hermes-lab serve` can"
-            raise ConfigError(f"model.adapter: the server cannot load {folder}: {error}{hint}") from None
+            refused = error
         served = await served_models(endpoint)
+        # Another run may have loaded it at the same moment, which the server refuses.
+        if refused and adapter.name not in served:
+            hint = "; it must run with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True" if refused.status in (404, 405) else ""
+            if "max_lora_rank" in str(refused):
+                hint = f"; start it with --max-lora-rank {server_rank(max_rank(folder))}, as `hermes-lab serve` can"
+            raise ConfigError(f"model.adapter: the server cannot load {folder}: {refused}{hint}")
     if adapter.name not in served:
         raise ModelError(f"{endpoint.base_url}: accepted the adapter {adapter.name} but does not serve it")
     root = served[adapter.name]

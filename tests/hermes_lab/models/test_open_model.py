@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from aiohttp import web
 from fakes.adapters import write_lora
 from fakes.openai_server import FakeOpenAIServer
 from fakes.training import bare_adapter
@@ -73,6 +74,20 @@ async def test_a_changed_adapter_is_loaded_under_a_new_name(adapter: Path) -> No
         assert first.name != second.name
         await unload_adapter(endpoint, first.name)
         assert set(await served_models(endpoint)) == {"fake", second.name}
+
+
+@pytest.mark.anyio
+async def test_two_runs_may_load_an_adapter_at_the_same_moment(adapter: Path) -> None:
+    class Slow(FakeOpenAIServer):
+        async def _load(self, request: web.Request) -> web.Response:
+            await anyio.sleep(0.2)  # until both have asked which adapters there are
+            return await super()._load(request)
+
+    async with Slow(["x"]) as server, Endpoint(server.base_url) as endpoint:
+        async with anyio.create_task_group() as group:
+            for _ in range(2):
+                group.start_soon(load_adapter, endpoint, adapter)
+        assert len(server.adapters) == 1
 
 
 @pytest.mark.anyio
