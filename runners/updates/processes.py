@@ -1,14 +1,12 @@
 """The processes that an update starts."""
 
 import os
-import signal
-import subprocess
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from hermes_lab.errors import InfraError
+from hermes_lab.processes import NotStarted, started
 from hermes_lab.runners.updates.screen import Screen
 
 _LAST = 3
@@ -48,32 +46,16 @@ def attempt(
         environment["HERMES_HOME"] = str(home)
     if screen.temporary:
         environment["TMPDIR"] = screen.temporary
-    try:
-        process = subprocess.Popen(
-            words,
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,  # what it starts ends with it
-        )
-    except OSError as error:
-        said = f"{words[0]}: {error.strerror}"
-        screen.note(f"  {said}")
-        return _NO_PROGRAM, said
     kept: list[str] = []
-    with process:
-        try:
+    try:
+        with started(words, environment=environment, cwd=cwd, one_output=True) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 if log_output:
                     screen.note(f"  {line}")
                 kept.append(line)
-        except BaseException:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
+    except NotStarted as error:
+        said = f"{words[0]}: {error}"
+        screen.note(f"  {said}")
+        return _NO_PROGRAM, said
     return process.returncode, "".join(kept)

@@ -2,16 +2,16 @@
 
 import os
 import re
-import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.processes import NotStarted, started
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.waiting import check_cancelled
 
@@ -149,26 +149,11 @@ def _git(*args: str, url: str) -> str:
         environment.pop(variable, None)
     command = ["git", *settings, *args]
     try:
-        # A new session, so that its helpers, which fetch, end with it.
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except FileNotFoundError:
-        raise ConfigError("git: not installed; give a folder instead of a URL") from None
-    with process:
-        try:
+        with started(command, environment=environment) as process:  # with its helpers, which fetch
             output, complaint = _finished(process, shown_url(url))
-        except BaseException:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
+    except NotStarted as error:
+        why = "not installed" if isinstance(error.__cause__, FileNotFoundError) else f"cannot be started: {error}"
+        raise ConfigError(f"git: {why}; give a folder instead of a URL") from None
     if process.returncode != 0:
         lines = [line for line in complaint.strip().splitlines() if line.strip()]
         why = next((line for line in lines if line.startswith(("fatal:", "ERROR:"))), lines[-1] if lines else "failed")
