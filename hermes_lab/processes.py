@@ -1,4 +1,4 @@
-"""Programs that end with what started them."""
+"""Child processes that end with the code that started them."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ def started(
 
 @contextmanager
 def _deferred_interrupts() -> Iterator[None]:
-    """Handles Ctrl-C at the end of the block. Other threads than the main thread are never interrupted."""
+    """Defers Ctrl-C to the end of the block. Python interrupts only the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

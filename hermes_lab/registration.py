@@ -6,7 +6,7 @@ Whatever the plan does not name is exploratory: it was chosen after the data cou
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -75,19 +75,29 @@ def content_digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(rows, order="sorted")).hexdigest()
 
 
+T = TypeVar("T", bound=msgspec.Struct)
+
+
 def read_plan(run: Path) -> RegisteredPlan | None:
     """The registered plan of a run; None if it has none. Raises `ConfigError` if it was changed since."""
-    path = run / FILE
+    return read_registered(run / FILE, RegisteredPlan, "a registered plan")
+
+
+def read_registered(path: Path, kind: type[T], what: str) -> T | None:
+    """What was registered in a file with a `digest`; None if there is no file.
+
+    `what` names it in errors. Raises `ConfigError` if the file is damaged, or was changed since.
+    """
     try:
         content = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        plan = msgspec.convert(content, RegisteredPlan)
+        registered = msgspec.convert(content, kind)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not a registered plan: {error}") from None
-    if content_digest(content) != plan.digest:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: not {what}: {error}") from None
+    if content_digest(content) != content.get("digest"):
         raise ConfigError(f"{path}: was changed after it was registered (its digest is another); restore the file")
-    return plan
+    return registered
 
 
 def may_stop(run: Path) -> bool:

@@ -75,7 +75,7 @@ class Agent:
         self.steps: list[Step] = []
         self.usage = Usage()
         self.cost = 0.0
-        self._not_kept = ""
+        self._unenforced = ""
 
     async def submit(self, prompt: str) -> StopReason:
         """Works on `prompt` until the model answers without a tool call, or a budget ends.
@@ -129,15 +129,17 @@ class Agent:
         return self._parent._exhausted_budget() if self._parent else None
 
     def _spend(self, usage: Usage, price: PriceConfig) -> None:
-        """Counts the tokens of a model call. Raises `ModelError` once a limit cannot be kept: a tool may have turned
-        an earlier one into its result."""
+        """Counts the tokens of a model call.
+
+        Raises `ModelError` once a limit cannot be enforced: a tool may have turned an earlier error into its result.
+        """
         self.usage += usage
         self.cost += cost_of(usage, price)
-        self._not_kept = self._not_kept or limit_not_kept(usage, price, self._config)
+        self._unenforced = self._unenforced or unenforced_limit(usage, price, self._config)
         if self._parent:
             self._parent._spend(usage, price)
-        if self._not_kept:
-            raise ModelError(self._not_kept)
+        if self._unenforced:
+            raise ModelError(self._unenforced)
 
     async def _run_tools(
         self, calls: Sequence[ToolCall], then: Recorded | None, repeats: Repeats
@@ -280,8 +282,8 @@ def summariser_of(config: RunConfig, auxiliary: ModelClient | None) -> Summarise
     return Summariser(auxiliary, config.auxiliary.price) if auxiliary and config.auxiliary else None
 
 
-def limit_not_kept(usage: Usage, price: PriceConfig, config: AgentConfig) -> str:
-    """Says which configured limit cannot be kept, as the server did not report the tokens of a call: it might never
+def unenforced_limit(usage: Usage, price: PriceConfig, config: AgentConfig) -> str:
+    """Says which configured limit cannot be enforced, as the server did not report the tokens of a call: it might never
     end anything. "" if there is none; the default of `agent.max_tokens` is no such limit, and tokens without a price
     cost nothing."""
     limit = "agent.max_cost" if config.max_cost and price != PriceConfig() else ""
@@ -290,7 +292,7 @@ def limit_not_kept(usage: Usage, price: PriceConfig, config: AgentConfig) -> str
     if not (usage.uncounted and limit):
         return ""
     return (
-        f"the reply has no `usage` with its prompt's tokens, so {limit} cannot be kept: have the endpoint "
+        f"the reply has no `usage` with its prompt's tokens, so {limit} cannot be enforced: have the endpoint "
         f"report usage, or remove {limit}"
     )
 

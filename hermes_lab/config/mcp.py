@@ -85,7 +85,7 @@ class McpServerConfig(Section):
         for name, text in (("command", self.command), *(("args", text) for text in self.args)):
             if found := REFERENCE.search(text):
                 raise ValueError(
-                    f"`{name}`: {found[0]} is replaced in `env` alone, which the program reads; set it there"
+                    f"`{name}`: {found[0]} is replaced only in `env`; set it there, and have the program read it"
                 )
         if self.url:
             if not self.url.startswith(("http://", "https://")):

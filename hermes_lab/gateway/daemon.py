@@ -361,7 +361,7 @@ def _listed(config: HomeConfig) -> Mapping[str, Sequence[str]]:
     for name, each in gateway.options.items():
         if not isinstance(ids := each.get("allow", []), list | tuple):
             raise ConfigError(
-                f"gateway.options.{name}.allow: {ids!r} is no list; write it in brackets, as in [ann, bob]"
+                f"gateway.options.{name}.allow: {ids!r} is not a list; write it in brackets, as in [ann, bob]"
             )
         listed[name] = tuple(map(str, ids))
     for name in gateway.platforms:

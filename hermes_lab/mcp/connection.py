@@ -21,7 +21,7 @@ _MOST_PAGES = 100
 _CLOSE_SECONDS = 10.0
 _KEY_REFUSED = (401, 403)
 _NO_SESSION = re.compile(r"\bsession\b|\bnot initialized\b", re.IGNORECASE)
-"""How servers say with HTTP 400, in place of 404, that they do not know the session, as after a restart."""
+"""Matches the HTTP 400 with which some servers, after a restart, reject a session; the specification says 404."""
 _ADDRESS = re.compile(r"(https?://)(?:[^\s/?#@]*@)?([^\s?#'\"]*)(?:[?#][^\s'\"]*?(?=[:;,.)]*(?:[\s'\"]|$)))?")
 _log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ _RETRIED = frozenset({408, 425, 429})
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 8.0
 _LONGEST_STATED_WAIT = 60.0
 _LIMITED = 20.0
-"""Waits after a 429 that states none are longer by this factor, so that the retries outlast a limit per minute."""
+"""Factor on the waits after a 429 that states none, so that the retries outlast a limit per minute."""
 _LASTING = re.compile(r"\binsufficient_quota\b")
 """Matches a 429 that no wait mends: the account has no credit."""
 # Below uvicorn's 5 s (vLLM), so that no request is sent on a connection that is being closed.
@@ -351,7 +351,7 @@ def _wait(error: _TemporaryError, tried: int) -> float:
 def _too_long(failure: ModelError, wait: float) -> ModelError:
     """The failure, with why it is not tried again."""
     failure.args = (
-        f"{failure}; the server asks to wait {wait:.0f} s, and at most {_LONGEST_STATED_WAIT:.0f} s are waited: "
+        f"{failure}; the server asks to wait {wait:.0f} s, more than the limit of {_LONGEST_STATED_WAIT:.0f} s: "
         "start again later, or send fewer requests at once (run.concurrency)",
     )
     return failure

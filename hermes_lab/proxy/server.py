@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from hermes_lab.activity import Activity
-from hermes_lab.agent.loop import cost_of, limit_not_kept
+from hermes_lab.agent.loop import cost_of, unenforced_limit
 from hermes_lab.config.schema import AgentConfig, PriceConfig
 from hermes_lab.errors import ContextFull, InfraError, ModelError
 from hermes_lab.models.refusals import Rejected
@@ -315,8 +315,8 @@ class _Spending:
         kept, as its tokens are unknown."""
         self.usage += generation.usage
         self.cost += cost_of(generation.usage, price)
-        if not_kept := limit_not_kept(generation.usage, price, self.config):
-            raise ModelError(not_kept)
+        if unenforced := unenforced_limit(generation.usage, price, self.config):
+            raise ModelError(unenforced)
         if not generation.message.tool_calls:
             return None
         self.iterations += counts

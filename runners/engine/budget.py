@@ -52,7 +52,7 @@ class Budget:
     def spent(self) -> str:
         """The limit that stopped a rollout from starting, as `budget.tokens is spent (...)`; "" if there is none."""
         if self._spent == "tokens" and self._uncounted:
-            return f"budget.tokens cannot be kept, as {counted(self._uncounted, 'model call')} had no `usage`"
+            return f"budget.tokens cannot be enforced: {counted(self._uncounted, 'model call')} had no `usage`"
         return f"budget.{self._spent} is spent ({self.shares[self._spent]})" if self._spent else ""
 
     @property

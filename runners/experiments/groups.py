@@ -5,13 +5,11 @@ A group that the file does not name as it is now is exploratory: it was chosen a
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
-from hermes_lab.errors import ConfigError
 from hermes_lab.records import episode_files, write_json
-from hermes_lab.registration import content_digest
+from hermes_lab.registration import content_digest, read_registered
 from hermes_lab.runners.experiments.study import Study
 
 FILE = "groups.json"
@@ -52,7 +50,7 @@ def registered_groups(study: Study) -> frozenset[str]:
 
     `study` has all of its runs, finished or not. Raises `ConfigError` if `groups.json` was changed since.
     """
-    registered = _read(study)
+    registered = read_registered(study.folder / FILE, RegisteredGroups, "registered groups")
     if registered is None or _began_before(study, registered.registered_at):
         return frozenset()
     return frozenset(name for name, group in _groups_of(study).items() if registered.groups.get(name) == group)
@@ -65,20 +63,6 @@ def _groups_of(study: Study) -> dict[str, RegisteredGroup]:
         trainings = {each: list(variants) for each, variants in study.trainings.items()}
         found[name] = RegisteredGroup(parts=parts, compare=list(study.compare or ()), trainings=trainings)
     return found
-
-
-def _read(study: Study) -> RegisteredGroups | None:
-    path = study.folder / FILE
-    try:
-        content = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        registered = msgspec.convert(content, RegisteredGroups)
-    except FileNotFoundError:
-        return None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: does not hold registered groups: {error}") from None
-    if content_digest(content) != registered.digest:
-        raise ConfigError(f"{path}: was changed after it was registered (its digest is another); restore the file")
-    return registered
 
 
 def _began_before(study: Study, registered_at: str) -> bool:

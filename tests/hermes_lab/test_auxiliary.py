@@ -85,18 +85,18 @@ async def test_summaries_that_nothing_counts_are_counted_as_such(answer: str) ->
 
 @pytest.mark.anyio
 async def test_a_limit_that_summaries_do_not_count_for_is_an_error() -> None:
-    with pytest.raises(ModelError, match=r"so agent\.max_cost cannot be kept"):
+    with pytest.raises(ModelError, match=r"so agent\.max_cost cannot be enforced"):
         await agent_with(Counting("Done."), Counting("A summary.", usage=UNCOUNTED), max_cost=99).submit("Go on.")
     free = agent_with(Counting("Done."), Counting("A summary.", usage=UNCOUNTED), price=0, max_cost=99)
     assert await free.submit("Go on.") == "answered"
 
 
 @pytest.mark.anyio
-async def test_a_tool_cannot_hide_that_a_limit_is_not_kept() -> None:
+async def test_a_tool_cannot_hide_that_a_limit_is_not_enforced() -> None:
     agent = agent_with(Counting("Done."), Counting("A summary.", usage=UNCOUNTED), max_tokens=9_000_000, compress_at=0)
     with pytest.raises(ModelError):
         await agent.summarise(long_talk())
-    with pytest.raises(ModelError, match=r"so agent\.max_tokens cannot be kept"):
+    with pytest.raises(ModelError, match=r"so agent\.max_tokens cannot be enforced"):
         await agent.submit("Go on.")
 
 

@@ -82,7 +82,7 @@ def test_a_budget_of_tokens_that_nothing_counts_for_ends_the_run(tmp_path: Path)
         first = lab("run", *args, "-c", "budget.tokens=1000000")
         assert first.returncode == 3
         assert first.stderr.splitlines()[-1] == (
-            "budget.tokens cannot be kept, as 1 model call had no `usage`: 1 of 4 episodes are kept; "
+            "budget.tokens cannot be enforced: 1 model call had no `usage`: 1 of 4 episodes are kept; "
             "set budget.tokens=0 and use --resume"
         )
         again = lab("run", *args, "-c", "budget.tokens=9000000", "--resume")
@@ -100,7 +100,7 @@ def test_reviews_that_nothing_counts_end_a_budget_of_tokens_and_no_other() -> No
         assert budget.allows()
         budget.add(episode)
     assert (tokens.allows(), others.allows()) == (False, True)
-    assert (tokens.spent, others.spent) == ("budget.tokens cannot be kept, as 2 model calls had no `usage`", "")
+    assert (tokens.spent, others.spent) == ("budget.tokens cannot be enforced: 2 model calls had no `usage`", "")
 
 
 def test_a_budget_of_tokens_counts_earlier_starts_and_needs_no_model_once_it_is_spent(tmp_path: Path) -> None:

@@ -158,8 +158,8 @@ def test_a_server_that_does_not_start_ends_the_run_before_anything_is_written(sa
         ("agent.disabled_tools=[mcp:t]", "agent.disabled_tools: mcp:t: mcp.servers has no server 't'; there are: s"),
         ("mcp.servers.s.url=http://h/", "give either `command` or `url`"),
         ("mcp.servers.s.env={K: '${V}'}", "`env.K`: the agent's commands could read it in the sandbox"),
-        ("mcp.servers.s.args=['--key', '${K}']", "`args`: ${K} is replaced in `env` alone, which the program reads"),
-        ("mcp.servers={t: {command: 'x ${K}'}}", "`command`: ${K} is replaced in `env` alone, which the program reads"),
+        ("mcp.servers.s.args=['--key', '${K}']", "`args`: ${K} is replaced only in `env`; set it there"),
+        ("mcp.servers={t: {command: 'x ${K}'}}", "`command`: ${K} is replaced only in `env`; set it there"),
         ("mcp.servers.t={url: 'http://h/?key=${NOSUCH_KEY}'}", "mcp.servers.t.url: set NOSUCH_KEY in the environment"),
         ("mcp.servers={a b: {command: x}}", "'a b' cannot name a server"),
         (

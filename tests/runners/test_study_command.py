@@ -260,7 +260,7 @@ def test_registered_groups_that_were_edited_are_refused(study: Path, finished: F
     assert refused.returncode == 2
     assert f"error: {file}: was changed after it was registered" in refused.stderr
     file.write_text("{")
-    assert f"error: {file}: does not hold registered groups" in study_command(study, "--so-far").stderr
+    assert f"error: {file}: not registered groups" in study_command(study, "--so-far").stderr
 
 
 def test_a_mistake_in_the_last_part_is_told_before_the_first_is_run(study: Path, tmp_path: Path) -> None:

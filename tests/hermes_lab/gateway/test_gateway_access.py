@@ -175,6 +175,6 @@ async def test_a_chat_sees_its_own_sessions_and_jobs_alone(start: Start, home: P
 
 @pytest.mark.parametrize("allow", ["ann", "7", "{ann: true}"])
 async def test_who_may_write_must_be_a_list(start: Start, wire: Wire, allow: str) -> None:
-    with pytest.raises(ConfigError, match=r"gateway\.options\.wire\.allow: .* is no list"):
+    with pytest.raises(ConfigError, match=r"gateway\.options\.wire\.allow: .* is not a list"):
         async with start(wire, allow=allow):
             pass

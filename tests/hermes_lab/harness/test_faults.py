@@ -108,7 +108,7 @@ def test_a_limit_that_nothing_counts_for_is_an_error_of_the_episode(on_endpoint:
     assert (episode.status, episode.score) == ("errored", None)
     assert episode.error is not None
     assert episode.error.message.endswith(
-        "so agent.max_tokens cannot be kept: have the endpoint report usage, or remove agent.max_tokens"
+        "so agent.max_tokens cannot be enforced: have the endpoint report usage, or remove agent.max_tokens"
     )
 
 

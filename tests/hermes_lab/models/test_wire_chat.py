@@ -417,7 +417,7 @@ async def test_a_limit_that_nothing_counts_for_is_an_error(limit: dict[str, Any]
         if stop:
             assert await agent.submit("What is 2+2?") == stop
         else:
-            with pytest.raises(ModelError, match=f"no `usage` .* so agent.{named} cannot be kept"):
+            with pytest.raises(ModelError, match=f"no `usage` .* so agent.{named} cannot be enforced"):
                 await agent.submit("What is 2+2?")
         assert agent.usage.uncounted == agent.steps[0].usage.uncounted == (not usage)
 

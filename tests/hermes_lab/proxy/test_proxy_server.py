@@ -98,7 +98,7 @@ async def test_a_limit_that_nothing_counts_for_is_a_failure(
         assert (await ask(url, **asked))[0] == 502
         with anyio.fail_after(5):
             await proxy.interrupted()
-        assert f"no `usage` with its prompt's tokens, so agent.{named} cannot be kept" in str(proxy.failure)
+        assert f"no `usage` with its prompt's tokens, so agent.{named} cannot be enforced" in str(proxy.failure)
         assert (proxy.spent, proxy.review_spent) == (None, None)
         assert (await ask(url))[0] == 502
         assert len(upstream.requests) == 1
