@@ -130,7 +130,7 @@ def _harness_folder(parent: Path, pid: int, owner: int | None) -> Path:
 
 def _at_exit(folder: Path, pid: int) -> None:
     if os.getpid() == pid:
-        remove_tree(folder)
+        _remove_harness(folder)
 
 
 def sweep(parent: Path) -> None:
@@ -141,7 +141,16 @@ def sweep(parent: Path) -> None:
             status = os.fstat(lock)
             if status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_tree(folder)
+                _remove_harness(folder)
+
+
+def _remove_harness(folder: Path) -> None:
+    """Removes a harness's folder, the lock last: whoever is killed meanwhile leaves a folder that is swept later."""
+    with suppress(OSError):  # if it is gone already
+        for entry in folder.iterdir():
+            if entry.name != _LOCK:
+                remove_tree(entry)
+    remove_tree(folder)
 
 
 @contextmanager

@@ -69,6 +69,25 @@ def test_only_folders_with_a_free_lock_of_this_user_are_swept(tmp_path: Path) ->
     assert not folder.exists()
 
 
+def test_a_sweep_that_is_ended_in_the_middle_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "hermes-lab-left"
+    for number in range(20):
+        (folder / str(number)).mkdir(parents=True)
+    (folder / "lock").touch()
+
+    def ended(*args: object, **options: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(os, "rmdir", ended)
+        folders.sweep(tmp_path)
+    assert (folder / "lock").exists()
+    folders.sweep(tmp_path)
+    assert not folder.exists()
+
+
 def test_a_link_is_not_swept_and_nothing_behind_it_is_removed(tmp_path: Path) -> None:
     notes, temporary = tmp_path / "notes", tmp_path / "tmp"
     notes.mkdir()
