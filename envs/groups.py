@@ -47,14 +47,16 @@ def build_groups(episodes: Iterable[Episode]) -> Iterator[ScoredGroup]:
 
 
 def one_sequence_each(group: ScoredGroup) -> ScoredGroup:
-    """Keeps one sequence per rollout or review: if its prompt was rewritten, the one with the most sampled tokens.
+    """Keeps one sequence per rollout or review, if its prompt was rewritten.
 
-    Ties go to the last. The group keeps all its rollouts, and so its mean; tokens of dropped sequences have no
-    gradient.
+    Of a rollout it is the one with the most sampled tokens, and the last of several such ones. Of a review it is the
+    first: later ones do not begin with the conversation that all reviews of the group continue. The group keeps all its
+    members, and so its mean; tokens of dropped sequences have no gradient.
     """
     kept: dict[int, int] = {}
     for place, (sample, mask_T) in enumerate(zip(group.samples, group.masks, strict=True)):
-        if sample not in kept or sum(mask_T) >= sum(group.masks[kept[sample]]):
+        longest = group.kind == "solve" and sample in kept and sum(mask_T) >= sum(group.masks[kept[sample]])
+        if sample not in kept or longest:
             kept[sample] = place
     if len(kept) == len(group.episodes):
         return group

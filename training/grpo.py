@@ -222,7 +222,7 @@ def _parts(found: Collected, rules: Rules, episodes: Sequence[Episode]) -> dict[
 def _report(grpo_run: GrpoRun, selection: _Selection, title: str, say: Say) -> None:
     """Reports the rewards of the round, and how many of its groups are usable."""
     found, gated, measured, untrained, _ = selection
-    left_out = f"; {gated.left_out} sequences before a rewritten prompt excluded" if gated.left_out else ""
+    left_out = f"; {gated.left_out} sequences excluded, since a prompt was rewritten" if gated.left_out else ""
     why = measured.equal() if EQUAL in gated.refused and not found.reviews else ""
     say(
         f"{title}: mean reward {untrained.reward:.3f}, {measured.solved} of {measured.rollouts} rollouts solved; "

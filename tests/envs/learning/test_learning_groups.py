@@ -26,6 +26,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.library import Library
+from hermes_lab.training.group_filter import Rules, filter_groups
 from hermes_lab.types import (
     Compression,
     EpisodeError,
@@ -228,6 +229,25 @@ def test_a_file_keeps_the_kind_and_older_files_are_of_rollouts(tmp_path: Any) ->
     assert read_groups(tmp_path / "groups.jsonl") == groups
     lines = (tmp_path / "groups.jsonl").read_text().splitlines()
     assert ['"kind"' in line for line in lines] == [True, False, False]
+
+
+def test_of_a_review_whose_own_replies_were_retokenised_the_first_sequence_is_kept(tmp_path: Any) -> None:
+    """It begins with the tokens of the others, so the group is valid where it is written and trained on."""
+    outcome = finished()
+    (reviewed,) = outcome.reviewed
+    (fork,) = reviewed.work.forks
+    assert fork.trajectory is not None
+    later = TokenBranch((1, 2, 3, 19, 4, 5, 6, 7), (0, 0, 0, 0, 0, 1, 1, 1), (0.0,) * 5 + (-0.5,) * 3)
+    fork = replace(fork, trajectory=replace(fork.trajectory, branches=(*fork.trajectory.branches, later)))
+    outcome.reviewed = [dataclasses.replace(reviewed, work=replace(reviewed.work, forks=(fork,)))]
+    (group, *_) = learning_groups([outcome], PAID).groups
+    assert group.samples == (0, 1, 1)
+    rules = Rules(2, 100, [group.policy], [group.split])
+    gated = filter_groups([group], rules)
+    assert gated.left_out == 1
+    assert gated.groups[0].token_ids == ((1, 2, 3, 7, 8), (1, 2, 3, 9))
+    write_groups(gated.groups, tmp_path / "groups.jsonl")
+    assert read_groups(tmp_path / "groups.jsonl") == gated.groups
 
 
 token_ids = st.lists(st.integers(0, 50), min_size=1, max_size=6)
