@@ -210,10 +210,7 @@ def _of_rollouts(measured: Measured, settings: Settings) -> Iterator[str]:
     if measured.cut * 2 > measured.rollouts:
         yield f"most replies are cut: {settings.reply_tokens.above()}"
     if measured.unparsed * 2 > measured.rollouts:
-        yield (
-            "most replies are calls in a format that is not read: agent.tool_format or model.tool_parser"
-            f"{settings.where}, or {settings.start}"
-        )
+        yield f"most replies {unread_calls(settings)}"
     elif measured.silent * 2 > measured.rollouts:
         yield (
             f"most rollouts call no tool in the format {run.agent.tool_format!r}: {settings.start}, or another "
@@ -224,6 +221,14 @@ def _of_rollouts(measured: Measured, settings: Settings) -> Iterator[str]:
             f"most rollouts end at a limit: agent.max_iterations above {run.agent.max_iterations}{settings.where}, or "
             f"{settings.seconds.above()}"
         )
+
+
+def unread_calls(settings: Settings) -> str:
+    """What to change where the calls of rollouts or reviews are not read."""
+    return (
+        "are calls in a format that is not read: agent.tool_format or model.tool_parser"
+        f"{settings.where}, or {settings.start}"
+    )
 
 
 def _of_tasks(measured: Measured, settings: Settings) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from hermes_lab.envs.advice import Settings
+from hermes_lab.envs.advice import Settings, unread_calls
 from hermes_lab.envs.learning.worth import MeanValue
 
 
@@ -15,6 +15,10 @@ def _causes(measured: Sequence[MeanValue], settings: Settings) -> Iterator[str]:
     start = f"{settings.start} (on demonstrations with reviews)"
     size = settings.group_size
     wrote, reviews = sum(each.wrote for each in measured), sum(each.reviews for each in measured)
+    if 2 * sum(each.cut for each in measured) > reviews:
+        yield f"most reviews are cut: {settings.reply_tokens.above()}"
+    if 2 * sum(each.unparsed for each in measured) > reviews:
+        yield f"most reviews {unread_calls(settings)}"
     if not wrote:
         yield f"none of {reviews} reviews changed the library: {start}"
         yield "tasks whose rule is stated in a rejection: suite.options.salience=told, suite.options.discovery=0"

@@ -25,7 +25,7 @@ class ReviewValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `episode` is the key of the finished episode, `fork` the number of the review. `before` and `after` identify the
     libraries (`digest_of`); `rollouts` were made with each of them, of which `solved_before` and `solved_after` were
     solved; 0 if the review changed nothing, which is worth 0 without any. `listed` and `body` are the tokens that it
-    added.
+    added. `ended` is the review's stop reason, "" in older records.
     """
 
     v: int = field(default_factory=lambda: VALUE_VERSION)
@@ -40,6 +40,7 @@ class ReviewValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
     listed: float
     body: float
     reward: Reward
+    ended: str = ""
 
 
 class Refused(NamedTuple):
@@ -110,6 +111,7 @@ def _value(
     reviewed: Reviewed, fork: int, after: Knowledge, solved: dict[str, int], worth: ReviewWorth, outcome: LaneOutcome
 ) -> ReviewValue:
     before, rollouts = reviewed.before, worth.repeats * len(outcome.lane.followups)
+    trajectory = reviews_of(reviewed.work)[fork].trajectory
     unchanged = digest_of(after) == digest_of(before)
     tokens = added(before, after)
     solved_before = 0 if unchanged else solved[digest_of(before)]
@@ -126,6 +128,7 @@ def _value(
         listed=tokens.listed,
         body=tokens.body,
         reward=review_reward(solved_before / rollouts, solved_after / rollouts, tokens, worth),
+        ended=trajectory.stop_reason if trajectory else "",
     )
 
 
@@ -142,7 +145,8 @@ def review_reward(without: float, with_: float, tokens: Added, worth: ReviewWort
 
 class MeanValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The reviews of several learning episodes: how many were measured, how many changed the library, the mean reward,
-    the mean change of success, its two rates over the reviews that changed something, and the mean cost.
+    the mean change of success, its two rates over the reviews that changed something, and the mean cost. `cut` reviews
+    ended with a reply at its token limit, `unparsed` ones with a call in an unknown format.
 
     `error` is the standard error of the mean reward over `episodes` learning episodes, whose reviews share rollouts and
     so are not independent; None if it is not known, as for fewer than two of them.
@@ -157,6 +161,8 @@ class MeanValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: float = 0.0
     episodes: int = 0
     error: float | None = None
+    cut: int = 0
+    unparsed: int = 0
 
     def sentence(self) -> str:
         """For a report."""
@@ -166,8 +172,13 @@ class MeanValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
         cost = f"{0.0 - self.cost:+.3f} cost" if self.cost else "no cost"
         return (
             f"mean value of a review {self.value:+.3f} ({self.uplift:+.3f} success, {cost}){self._certainty()}; "
-            f"{self.wrote} of {self.reviews} reviews changed the library{change}"
+            f"{self.wrote} of {self.reviews} reviews changed the library{change}{self._broken()}"
         )
+
+    def _broken(self) -> str:
+        """Reviews whose last reply did nothing: most of them are worth 0 for that reason alone."""
+        counts = {"cut at the token limit": self.cut, "with a call in an unknown format": self.unparsed}
+        return "".join(f", {count} {how}" for how, count in counts.items() if count)
 
     def _certainty(self) -> str:
         if not self.episodes:  # of an older version
@@ -191,6 +202,8 @@ def mean_value(values: Iterable[ReviewValue]) -> MeanValue:
         cost=_mean([-(value.reward.terms["listed"] + value.reward.terms["body"]) for value in values]),
         episodes=len(set(map(_learning_episode, values))),
         error=_clustered_error(values),
+        cut=sum(value.ended == "length" for value in values),
+        unparsed=sum(value.ended == "unparsed" for value in values),
     )
 
 

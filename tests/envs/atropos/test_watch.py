@@ -61,10 +61,11 @@ def test_groups_that_are_refused_for_another_reason_count_and_get_its_remedy() -
     )
 
 
-def value(reward: float, rollouts: int) -> ReviewValue:
+def value(reward: float, rollouts: int, ended: str = "answered") -> ReviewValue:
     counts = {"rollouts": rollouts, "solved_before": 0, "solved_after": 0, "listed": 0.0, "body": 0.0}
     terms = {"with": reward, "without": 0.0, "listed": 0.0, "body": 0.0}
-    return ReviewValue(episode="e", fork=0, policy="p", before="b", after="a", reward=Reward(reward, terms), **counts)  # type: ignore[arg-type]
+    known = {"episode": "e", "fork": 0, "policy": "p", "before": "b", "after": "a", "ended": ended}
+    return ReviewValue(reward=Reward(reward, terms), **counts, **known)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +84,32 @@ def test_reviews_that_are_all_worth_the_same_get_advice_for_reviews(rollouts: in
     assert "(reviews: 0 of 8); mean value of a review" in line
     assert advice in line
     assert "env.reviews.followups" in line or not rollouts
+
+
+@pytest.mark.parametrize(
+    ("ended", "said", "advice"),
+    [
+        ("length", "15 cut at the token limit", "most reviews are cut: model.sampling.max_tokens above 192"),
+        (
+            "unparsed",
+            "15 with a call in an unknown format",
+            "most reviews are calls in a format that is not read: agent",
+        ),
+    ],
+)
+def test_reviews_that_are_worth_nothing_because_their_last_reply_is_broken_are_counted(
+    ended: str, said: str, advice: str
+) -> None:
+    lines: list[str] = []
+    tally = Tally()
+    watch = Watch(load_env_config(["configs/env/reviews.yaml"]), tally, lines.append)
+    tally.judged = watch.judged
+    for number in range(FIRST):
+        tally.reviews += [value(0.0, 0, ended), value(0.0, 0, ended if number else "answered")]
+        tally.judge(Rated("reviews", (0.0, 0.0), refused="equal rewards"))
+    (line,) = lines
+    assert f"0 of 16 reviews changed the library, {said}" in line
+    assert f"Try: (1) {advice}" in line
 
 
 def test_groups_of_one_have_nothing_to_compare() -> None:

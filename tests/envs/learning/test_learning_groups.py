@@ -20,7 +20,7 @@ from hermes_lab.envs.learning.groups import learning_groups, review_group
 from hermes_lab.envs.learning.knowledge import digest_of
 from hermes_lab.envs.learning.lanes import LearningLane
 from hermes_lab.envs.learning.run import LaneOutcome, Reviewed
-from hermes_lab.envs.learning.worth import reviews_of, values_of
+from hermes_lab.envs.learning.worth import mean_value, reviews_of, values_of
 from hermes_lab.envs.trl import rollout_columns
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
@@ -229,6 +229,19 @@ def test_a_file_keeps_the_kind_and_older_files_are_of_rollouts(tmp_path: Any) ->
     assert read_groups(tmp_path / "groups.jsonl") == groups
     lines = (tmp_path / "groups.jsonl").read_text().splitlines()
     assert ['"kind"' in line for line in lines] == [True, False, False]
+
+
+def test_a_review_that_was_cut_is_told_from_one_that_had_nothing_to_save() -> None:
+    outcome = finished()
+    (reviewed,) = outcome.reviewed
+    first = reviewed.work.review
+    assert first is not None
+    assert first.trajectory is not None
+    cut = replace(first, trajectory=replace(first.trajectory, stop_reason="length"))
+    outcome.reviewed = [dataclasses.replace(reviewed, work=replace(reviewed.work, review=cut))]
+    values = learning_groups([outcome], PAID).values
+    assert [value.ended for value in values] == ["length", "answered"]
+    assert mean_value(values).sentence().endswith("0 % -> 100 % of follow-ups solved, 1 cut at the token limit")
 
 
 def test_of_a_review_whose_own_replies_were_retokenised_the_first_sequence_is_kept(tmp_path: Any) -> None:
