@@ -51,8 +51,9 @@ class LearningSource:
         suite, worlds = self._config.suite, self._config.learning.worlds
         for epoch in count():
             draw = Draw(suite.split, suite.seed + epoch, suite.world + epoch * worlds, worlds, worlds)
-            for lane in draw_lanes(self._rollouts.context.suite, self._config, self._worth, draw, self._start):
-                yield replace(lane, name=lane_name(LaneKey(lane.arm, epoch, lane.world), with_weights=False))
+            lanes = draw_lanes(self._rollouts.context.suite, self._config, self._worth, draw, self._start)
+            for world, lane in enumerate(lanes, draw.first_world):  # the tasks of a finite suite have one world
+                yield replace(lane, name=lane_name(LaneKey(lane.arm, epoch, world), with_weights=False))
 
     async def make_all(self, lane: LearningLane) -> list[Made]:
         """The groups of a learning episode that are not refused; refusals are counted. Raises `NothingWorks`."""

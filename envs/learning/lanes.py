@@ -71,9 +71,11 @@ def _different(suite: Suite, draw: Draw, world: int, count: int) -> list[Task]:
     """The first `count` tasks of a world that differ from each other: in their files, setup or pages, or in the prompt
     if they have none of these, and in what they expect to be answered."""
     found: dict[bytes, Task] = {}
+    drawn: list[Task] = []
     for wanted in (count, count * _SPARE):
         found, answers = {}, set[str]()
-        for task in suite.load(split=draw.split, count=wanted, seed=draw.seed, world=world):
+        drawn = _load(suite, draw, world, wanted)
+        for task in drawn:
             _refuse_judge(suite, task)
             answer = task.truth.get("expected_output")
             if answer is not None and str(answer) in answers:
@@ -84,9 +86,20 @@ def _different(suite: Suite, draw: Draw, world: int, count: int) -> list[Task]:
             return list(found.values())[:count]
     raise ConfigError(
         f"reviews: {count} different tasks are needed, and world {world} of {suite.name} has {len(found)} among "
-        f"{count * _SPARE}: neither a task nor its expected output may be that of a follow-up; lower reviews.followups "
-        "or reviews.tasks"
+        f"{len(drawn)}: neither the files, setup and pages of a task (its prompt if it has none of these) nor its "
+        "expected output may be those of another one; lower reviews.followups or reviews.tasks"
     )
+
+
+def _load(suite: Suite, draw: Draw, world: int, count: int) -> list[Task]:
+    """`count` tasks, or all those of a suite that has fewer."""
+    try:
+        return suite.load(split=draw.split, count=count, seed=draw.seed, world=world)
+    except ConfigError as error:
+        try:
+            return suite.load(split=draw.split, count=0, seed=draw.seed, world=world)
+        except ConfigError:
+            raise error from None
 
 
 def _instance(task: Task) -> bytes:

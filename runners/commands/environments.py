@@ -99,7 +99,10 @@ def _check_signal(
     from hermes_lab.training.plan import lines
 
     say = output.say_nothing if quiet else output.say
-    config, checked = run_check([*sources, f"suite.{field_of(suite)}={suite}"], lock, out, count=count, say=say)
+    field = field_of(suite)
+    other = "name" if field == "path" else "path"  # of the configuration, whose suite is another one
+    given = [f"suite.{other}=", f"suite.{field}={suite}"]
+    config, checked = run_check([*sources, *given], lock, out, count=count, say=say)
     if json:
         output.print_json(checked.signal.to_dict() | {"advice": checked.tips, "episodes": str(checked.folder)})
     else:

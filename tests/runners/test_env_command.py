@@ -163,6 +163,16 @@ def test_check_says_where_groups_are_refused_for_their_length(model: FakeOpenAIS
     ]
 
 
+def test_check_of_a_file_takes_an_environment_that_names_another_suite(tmp_path: Path) -> None:
+    """The argument says which suite it is."""
+    (tmp_path / "own.jsonl").write_text('{"prompt": "Say a.", "expected_output": "a"}\n')
+    with contextlib.chdir(tmp_path):
+        done = lab("env", "check", "own.jsonl", *signal_of("http://127.0.0.1:9/v1"))
+    assert done.stderr == (
+        "hermes-lab: error: env.knowledge: own has no hidden rules that skills could state; set it to none\n"
+    )
+
+
 def test_options_of_the_signal_without_it_are_refused(tmp_path: Path) -> None:
     done = check(tmp_path, "-c", "env.group_size=8")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -9,6 +9,7 @@ import pytest
 from fakes.learning_sampler import LearningSampler
 from fakes.openai_server import FakeOpenAIServer
 
+from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.envs.atropos.config import EnvConfig, check_sampling, load_env_config
 from hermes_lab.envs.atropos.learning import LearningSource
 from hermes_lab.envs.atropos.messages import MASKED
@@ -82,6 +83,20 @@ async def test_every_pass_has_worlds_of_its_own(tmp_path: Path) -> None:
             lanes = list(islice(source.items(), 7))
     assert [lane.world for lane in lanes] == list(range(40, 47))
     assert len({lane.name for lane in lanes}) == 7
+
+
+async def test_learning_episodes_of_a_finite_suite_have_keys_of_their_own(tmp_path: Path) -> None:
+    """Its tasks are the same in every world, so their keys differ by the lane alone."""
+    questions = [{"prompt": f"Question {number}?", "expected_output": str(number)} for number in range(3)]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
+    suite = SuiteConfig(path=str(tmp_path / "t.jsonl"))
+    async with FakeOpenAIServer(LearningSampler(1)) as server:
+        config = config_of(server.base_url).model_copy(update={"suite": suite})
+        async with open_rollouts(config.rollouts, log=tmp_path / "server.log", say=print) as rollouts:
+            source = LearningSource(config, rollouts, Tally(), ignore, Library())
+            lanes = list(islice(source.items(), 6))
+    assert {lane.world for lane in lanes} == {0}
+    assert len({lane.name for lane in lanes}) == 6
 
 
 async def ignore(episode: Episode) -> None:
