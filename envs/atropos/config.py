@@ -15,6 +15,9 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.rewards import earned_share
 from hermes_lab.types import Reward
 
+ENOUGH = 16
+"""Rollouts of a kind of tasks, from which on its rate is known."""
+
 
 class EnvSection(EnvironmentConfig):
     """An environment of an Atropos server, and how its groups are made."""
@@ -99,6 +102,12 @@ def check_sampling(config: EnvConfig) -> None:
         raise ConfigError("model.token_ids: must be true, to train on the sampled tokens")
     if config.env.has_window and earned_share(config.reward, Reward(0.0)) is None:
         raise ConfigError("env.min_success: no term of reward is earned by solving; set reward.score or leave it out")
+    if config.env.has_window and (most := config.env.memory_groups * config.env.group_size) < ENOUGH:
+        raise ConfigError(
+            f"env.memory_groups: the last {config.env.memory_groups} groups of {config.env.group_size} are {most} "
+            f"rollouts, and the rate of a kind needs {ENOUGH}, so env.min_success and env.max_success would leave "
+            f"nothing out; give at least {-(-ENOUGH // config.env.group_size)}"
+        )
     _check_reviews(config)
     if config.env.group_size > 1 and config.model.sampling.temperature == 0:
         raise ConfigError("model.sampling.temperature: 0 makes all rollouts of a group equal; use 1.0")

@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hermes_lab.config.schema import RewardConfig
-from hermes_lab.envs.atropos.config import EnvSection
+from hermes_lab.envs.atropos.config import ENOUGH, EnvSection
 from hermes_lab.envs.signal import NO_RULE, UNTOLD
 from hermes_lab.envs.window import in_window
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.rewards import earned_share
 from hermes_lab.types import Episode, Task
-
-ENOUGH = 16
-"""Rollouts of a kind, of which the rate is known."""
 
 
 class _Group(NamedTuple):

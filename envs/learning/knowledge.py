@@ -19,6 +19,9 @@ TOKEN_BYTES = 4
 
 
 _WORD = re.compile(rb"\s*\S+|\s+$")
+_COMPARED = 4_000_000
+"""Pairs of words of two texts that are compared, at most: where texts repeat a word the time grows with these pairs, and
+nothing else happens meanwhile."""
 
 
 class Added(NamedTuple):
@@ -82,13 +85,32 @@ def added(before: Knowledge, after: Knowledge) -> Added:
 
 
 def _new(old: bytes, text: bytes) -> int:
-    """Bytes of the words of `text`, each with the white space before it, that are not in `old` in this order."""
+    """Bytes of the words of `text`, each with the white space before it, that are not in `old` in this order.
+
+    If more than `_COMPARED` pairs of words lie between the first and the last change, all words of `text` there count.
+    """
     if not old or old == text:
         return len(text) if not old else 0
-    before, after = _WORD.findall(old), _WORD.findall(text)
+    before, after = _changed(_WORD.findall(old), _WORD.findall(text))
+    if len(before) * len(after) > _COMPARED:
+        return sum(map(len, after))
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     kept = {place for block in matcher.get_matching_blocks() for place in range(block.b, block.b + block.size)}
     return sum(len(word) for place, word in enumerate(after) if place not in kept)
+
+
+def _changed(before: list[bytes], after: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Both without the words at their beginnings and at their ends that are the same."""
+    first = _common(before, after)
+    before, after = before[first:], after[first:]
+    last = _common(before[::-1], after[::-1])
+    return before[: len(before) - last], after[: len(after) - last]
+
+
+def _common(before: list[bytes], after: list[bytes]) -> int:
+    """How many words they have in common at the beginning."""
+    pairs = zip(before, after, strict=False)
+    return next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(before), len(after)))
 
 
 def _listing(library: Library, name: str) -> bytes:

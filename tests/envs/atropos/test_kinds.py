@@ -10,8 +10,8 @@ from fakes.ledger_sampler import LedgerSampler
 from feeding import feeding
 
 from hermes_lab.config.schema import RewardConfig
-from hermes_lab.envs.atropos.config import EnvSection, check_sampling, load_env_config
-from hermes_lab.envs.atropos.kinds import ENOUGH, Kinds
+from hermes_lab.envs.atropos.config import ENOUGH, EnvSection, check_sampling, load_env_config
+from hermes_lab.envs.atropos.kinds import Kinds
 from hermes_lab.envs.atropos.source import GroupSource
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import Episode, Reward
@@ -104,3 +104,11 @@ def test_a_window_needs_a_reward_for_solving() -> None:
         check_sampling(load_env_config(given))
     with pytest.raises(ConfigError, match=r"env.max_success: must be above min_success, which is 0.5"):
         load_env_config(["env.min_success=0.5", "env.max_success=0.4"])
+
+
+def test_a_window_that_would_never_know_a_rate_is_refused() -> None:
+    given = ["configs/env/atropos.yaml", "env.group_size=2"]
+    with pytest.raises(ConfigError, match=r"env\.memory_groups: the last 7 groups of 2 are 14 .* give at least 8"):
+        check_sampling(load_env_config([*given, "env.memory_groups=7"]))
+    check_sampling(load_env_config([*given, "env.memory_groups=8"]))
+    check_sampling(load_env_config([*given, "env.memory_groups=7", "env.min_success=0", "env.max_success=1"]))

@@ -49,6 +49,15 @@ def test_a_text_that_replaces_another_one_costs_what_is_new_in_it() -> None:
     assert added(*notes).listed == len(" hall locked.\n") / 4 - 0.25
 
 
+def test_a_long_text_that_repeats_itself_is_compared_in_bounded_time() -> None:
+    """Comparing all pairs of words would take an hour, in which no rollout goes on."""
+    old = skill("way", "on and " * 7_000 + "off.")
+    longer, other = skill("way", "on and " * 7_000 + "on and off."), skill("way", "and on " * 7_000 + "done.")
+    assert added(knowing(old), knowing(longer)).body == len("on and ") / 4
+    body = len(skill_format.body(other).encode())
+    assert body - 8 <= added(knowing(old), knowing(other)).body * 4 <= body + 2
+
+
 @given(TEXT, TEXT)
 def test_a_text_never_costs_less_than_it_grew_nor_more_than_its_length(one: str, other: str) -> None:
     before, after = (skill("way", text) for text in (one, other))
