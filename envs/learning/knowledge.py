@@ -20,7 +20,7 @@ TOKEN_BYTES = 4
 
 _WORD = re.compile(rb"\s*\S+|\s+$")
 _COMPARED = 4_000_000
-"""Pairs of words of two texts that are compared, at most: where texts repeat a word the time grows with these pairs, and
+"""Pairs of words of two texts that are compared, at most: where texts repeat a word the time grows with the pairs, and
 nothing else happens meanwhile."""
 
 

@@ -19,6 +19,7 @@ from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.weights import Say, silent
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
+from hermes_lab.tasks.registry import wrap_suite_errors
 from hermes_lab.types import Episode, Task, TokenBranch
 
 _FOLDER = "policy"
@@ -62,7 +63,9 @@ def check_server(config: RunConfig) -> None:
 def suite_tasks(config: RunConfig) -> dict[str, Task]:
     """The tasks of `config.suite` by id, the same for rows and rollouts."""
     suite = config.suite
-    tasks = load_suite(suite).load(split=suite.split, count=suite.count, seed=suite.seed, world=suite.world)
+    loaded = load_suite(suite, config.sandbox)
+    with wrap_suite_errors(loaded):
+        tasks = loaded.load(split=suite.split, count=suite.count, seed=suite.seed, world=suite.world)
     return {task.id: task for task in tasks}
 
 

@@ -9,6 +9,8 @@ from harbor_shapes import write_task
 
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import SuiteConfig
+from hermes_lab.config.sources import load_config
+from hermes_lab.envs.trl import prompt_rows
 from hermes_lab.errors import ConfigError
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.adapters.harbor.machine import IMAGE_PYTHON
@@ -235,6 +237,14 @@ def test_a_container_needs_an_image_and_nothing_else(tmp_path: Path) -> None:
     assert task.root is not None
     assert (task.root.image, task.root.workdir, task.root.mounts) == ("i", "/w", ())
     assert "no image is built here: docker build" in suite.left_out["none"]
+
+
+def test_rows_for_trl_are_of_tasks_for_the_configured_sandbox(tmp_path: Path) -> None:
+    write_task(
+        tmp_path / "image", dockerfile="FROM node:22", toml="[environment]\ndocker_image = 'i'\nworkdir = '/w'\n"
+    )
+    (row,) = prompt_rows(load_config([f"suite.path={tmp_path}", "sandbox.backend=docker", "suite.count=0"]))
+    assert row["prompt"][0]["task_id"] == "image"
 
 
 def test_a_task_becomes_the_labs(tmp_path: Path) -> None:
