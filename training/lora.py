@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from hermes_lab.commit import package_commit
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import weights
 from hermes_lab.models.cards import read_card
@@ -59,8 +60,9 @@ def require_libraries(locked: LockedConfig, *, divided: bool = False, planned: b
 
 
 def library_versions() -> dict[str, str]:
-    """Versions of this package and of the libraries that determine a training."""
-    return {name: importlib.metadata.version(name) for name in ("hermes-lab", *_LIBRARIES)}
+    """Versions of this package, with its commit if one is known, and of the libraries that determine a training."""
+    found = {name: importlib.metadata.version(name) for name in ("hermes-lab", *_LIBRARIES)}
+    return found | ({"commit": commit} if (commit := package_commit()) else {})
 
 
 def find_parent(config: Training, locked: LockedConfig, *, planned: bool = False) -> Path | None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from hermes_lab.envs.group_checks import normalized_advantages, validate_group
-from hermes_lab.envs.groups import build_groups, sampled_logprobs, weights_of
+from hermes_lab.envs.groups import build_groups, labs, sampled_logprobs, weights_of
 from hermes_lab.envs.learning.config import ReviewWorth
 from hermes_lab.envs.learning.run import LaneOutcome, Reviewed
 from hermes_lab.envs.learning.worth import Refused, ReviewValue, reviews_of, values_of
@@ -83,6 +83,7 @@ def review_group(reviewed: Reviewed, values: Sequence[ReviewValue]) -> ScoredGro
         rewards=tuple(value.reward.value for value, *_ in rows),
         advantages=tuple(advantage for _, advantage, *_ in rows),
         stop_reasons=tuple(review.trajectory.stop_reason for _, _, review, _ in rows if review.trajectory),
+        lab=labs([work]),
     )
     validate_group(group)
     return group

@@ -15,6 +15,7 @@ import anyio.to_thread
 import msgspec
 
 from hermes_lab.agent.delegate import Delegation
+from hermes_lab.commit import package_version
 from hermes_lab.config.digest import config_digest
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.harness.metrics import episode_metrics
@@ -221,6 +222,7 @@ class TurnLog:
             mcp={name: served.digest for name, served in self._servers.items()},
             started_at=turn.started_at.isoformat(timespec="milliseconds"),
             seconds=time.monotonic() - turn.started,
+            lab=package_version(),
             **fields,
         )
 

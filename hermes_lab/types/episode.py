@@ -88,8 +88,9 @@ class KeptWorkspace(Struct, frozen=True, omit_defaults=True):
 class Rescored(Struct, frozen=True, omit_defaults=True):
     """How `hermes-lab rescore` judged an episode of another run. `score` and `success` are those of that run.
 
-    `verifier` is the digest of the new verifier. `problem` says why it could not be applied; such an episode has no
-    score. `problem_later` says why submissions after the first have no new verdict.
+    `verifier` is the digest of the new verifier, `lab` the version of this package that applied it. `problem` says why
+    it could not be applied; such an episode has no score. `problem_later` says why submissions after the first have no
+    new verdict.
     """
 
     verifier: str
@@ -97,6 +98,7 @@ class Rescored(Struct, frozen=True, omit_defaults=True):
     success: bool | None = None
     problem: str = ""
     problem_later: str = ""
+    lab: str = ""
 
 
 class TaskInfo(Struct, frozen=True, omit_defaults=True):
@@ -267,7 +269,9 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
     judge, whose tokens and cost are counted nowhere else; `workspaces` has one entry per submission, with
     `run.keep_workspaces`. `forks` are further reviews of the same finished conversation as `review`, from
     which nothing is learned (`hermes_lab.envs.learning`). `program` is None for the lab's own loop. `mcp` has the
-    digest of each MCP server's tools.
+    digest of each MCP server's tools. `lab` is the version of this package that ran the episode, with its commit
+    (`hermes_lab.commit.package_version`): a run may be resumed by another one than `run.json` names. It is empty in
+    records from before it was recorded.
     """
 
     reward: Reward | None = None
@@ -287,6 +291,7 @@ class Episode(EpisodeResult[TaskInfo], frozen=True, kw_only=True, omit_defaults=
     program: ProgramUse | None = None
     mcp: dict[str, str] = {}
     forks: tuple[Review, ...] = ()
+    lab: str = ""
 
     @property
     def prompt(self) -> str:

@@ -32,8 +32,9 @@ class ScoredGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):
     run. `stop_reasons` are those of the episodes (`hermes_lab.types.trajectory.StopReason`): sequences whose reply was
     cut (`length`), withheld or unparsed are included and can be recognised by it; empty in groups from before it was
     recorded. `knowledge` says what the library knows of the task's hidden rules, as in the episodes; empty where no
-    environment chose it. Version 1 did not record `split` (read as ""), `world` (-1), `config_digest` ("") and the
-    provider of `model`.
+    environment chose it. `lab` has the versions of this package that ran the episodes; empty in groups from before it
+    was recorded. Version 1 did not record `split` (read as ""), `world` (-1), `config_digest` ("") and the provider of
+    `model`.
     """
 
     v: int = field(default_factory=lambda: GROUP_VERSION)
@@ -57,3 +58,4 @@ class ScoredGroup(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_reasons: tuple[str, ...] = ()
     kind: GroupKind = "solve"
     knowledge: str = ""
+    lab: tuple[str, ...] = ()

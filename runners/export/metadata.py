@@ -38,6 +38,7 @@ def metadata(episode: Episode, trajectory: Trajectory) -> dict[str, Any]:
         "snapshot": episode.skills.snapshot,
         "skills_loaded": list(episode.skills.loaded),
         "config_digest": episode.config_digest,
+        "lab": episode.lab,
         "tool_format": trajectory.tool_format,
         "api_calls": len(trajectory.steps),
         "prompt_tokens": trajectory.usage.prompt_tokens,

@@ -6,6 +6,7 @@ from functools import partial
 
 import msgspec
 
+from hermes_lab.commit import package_version
 from hermes_lab.errors import InfraError, StoreError
 from hermes_lab.models.reasoning import split_reasoning
 from hermes_lab.protocols import ExecResult, Sandbox
@@ -74,7 +75,7 @@ class Rescorer:
 
     async def rescore(self, episode: Episode) -> Episode:
         """The episode with new verdicts, or without any and with the reason. A failing verifier makes it errored."""
-        again = Rescored(self.source.verifier, episode.score, episode.success)
+        again = Rescored(self.source.verifier, episode.score, episode.success, lab=package_version())
         if episode.status == "errored" or episode.trajectory is None:
             return msgspec.structs.replace(episode, rescored=_problem(again, ERRORED))
         blank = msgspec.structs.replace(

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import msgspec
 
+from hermes_lab.commit import INSTALLATION
 from hermes_lab.durable import sync_folder
 from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.records import write_json
 
 PROGRAM = "hermes-lab"
-_RECORD = "install.json"
 _NAME = re.compile(r".+-[0-9a-f]{6}")
 """The names of versions' folders."""
 _TARGET = Path("..", "current", "bin", PROGRAM)
@@ -91,7 +91,7 @@ class Installation:
 
     def read(self, folder: Path) -> Version | None:
         """What is in a version's folder; None if it is not complete, or its record is damaged."""
-        path = folder / _RECORD
+        path = folder / INSTALLATION
         try:
             return msgspec.json.decode(path.read_bytes(), type=Version)
         except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
@@ -111,7 +111,7 @@ class Installation:
 
     def record(self, folder: Path, version: Version) -> None:
         """Marks a version as complete."""
-        write_json(folder / _RECORD, version)
+        write_json(folder / INSTALLATION, version)
         sync_folder(folder)
 
     def switch(self, folder: Path) -> None:
@@ -177,6 +177,6 @@ class Installation:
 def installation_here() -> Installation | None:
     """The installation that this process runs from; None if it runs from something else."""
     folder = Path(sys.prefix).resolve()  # of `current/bin/python` it is the link
-    if folder.parent.name == "versions" and (folder / _RECORD).is_file():
+    if folder.parent.name == "versions" and (folder / INSTALLATION).is_file():
         return Installation(folder.parents[1])
     return None

@@ -37,6 +37,12 @@ def test_samples_of_a_task_make_one_group_scored_against_each_other() -> None:
     assert group.masks[0] == (0, 1, 1)
 
 
+def test_a_group_says_which_versions_of_the_package_ran_its_episodes() -> None:
+    labs = ("0.2.0", "0.1.0 77c2d0a3f91b", "")
+    (group,) = build_groups(msgspec.structs.replace(rollout(sample, 1.0), lab=lab) for sample, lab in enumerate(labs))
+    assert group.lab == ("0.1.0 77c2d0a3f91b", "0.2.0")
+
+
 def test_an_episode_in_two_branches_gives_two_sequences_and_weighs_once_in_the_mean() -> None:
     (group,) = build_groups([rollout(0, 1.0, (BRANCH, BRANCH)), rollout(1, 0.0)])
     assert group.rewards == (1.0, 1.0, 0.0)

@@ -44,6 +44,8 @@ def test_the_real_package_is_installed_and_runs_without_the_checkout(tmp_path: P
         text=True,
     )
     assert ran.returncode == 0, ran.stderr
+    # No checkout is there to ask.
+    assert json.loads((tmp_path / "runs" / "a" / "run.json").read_text())["versions"]["commit"] == version["commit"]
     for program in ((at / "bin" / "hermes-lab",), (at / "current" / "bin" / "python", "-m", "hermes_lab")):
         command = [*map(str, program), "update", "--rollback"]
         refused = subprocess.run(command, cwd=tmp_path, env=plain, capture_output=True, text=True)

@@ -1,13 +1,16 @@
-"""The commit that run.json names, for a package that runs from a checkout."""
+"""The commit that records name: that of a checkout, or of the repository that the package was installed from."""
 
+import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from hermes_lab.commit import checkout_commit
+import hermes_lab
+from hermes_lab.commit import checkout_commit, package_commit, package_version
 from hermes_lab.manifest import versions
 
 ROOT = Path(__file__).parents[2]
@@ -68,5 +71,62 @@ def test_a_run_records_it() -> None:
 
 
 def test_where_there_is_none_the_record_has_no_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermes_lab.manifest.checkout_commit", lambda: "")
+    monkeypatch.setattr("hermes_lab.manifest.package_commit", lambda: "")
     assert "commit" not in versions()
+
+
+COMMIT = "77c2d0a3f91b" + 28 * "0"
+_FROM_GIT = {"url": "https://x.org/l.git", "vcs_info": {"vcs": "git", "commit_id": COMMIT}}
+
+
+def installed(
+    monkeypatch: pytest.MonkeyPatch, prefix: Path, direct: str, package: Path = Path(hermes_lab.__file__).parent
+) -> None:
+    """Has the package be in an environment, where pip wrote `direct`."""
+
+    class Distribution:
+        def read_text(self, name: str) -> str | None:
+            assert name == "direct_url.json"
+            return direct or None
+
+        def locate_file(self, name: str) -> Path:
+            assert name == "hermes_lab"
+            return package
+
+    monkeypatch.setattr("hermes_lab.commit.checkout_commit", lambda: "")
+    monkeypatch.setattr("hermes_lab.commit.distribution", lambda name: Distribution())
+    monkeypatch.setattr(sys, "prefix", str(prefix))
+
+
+def test_pip_says_which_commit_it_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    installed(monkeypatch, tmp_path, json.dumps(_FROM_GIT))
+    assert versions()["commit"] == COMMIT
+    assert package_version.__wrapped__() == f"{hermes_lab.__version__} 77c2d0a3f91b"
+
+
+def test_an_update_says_which_commit_it_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of a repository pip is given the wheel."""
+    installed(monkeypatch, tmp_path, json.dumps({"url": "file:///w.whl", "archive_info": {}}))
+    (tmp_path / "install.json").write_text(json.dumps({"v": 1, "version": "0.1.0", "commit": COMMIT}))
+    assert versions()["commit"] == COMMIT
+
+
+@pytest.mark.parametrize("direct", ["", "{", "[]", '{"vcs_info": null}', '{"vcs_info": {"commit_id": 1}}'])
+@pytest.mark.parametrize("record", ["", "{", "[]", '{"commit": null}'])
+def test_a_release_has_no_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, direct: str, record: str) -> None:
+    installed(monkeypatch, tmp_path, direct)
+    if record:
+        (tmp_path / "install.json").write_text(record)
+    assert package_commit() == ""
+    assert package_version.__wrapped__() == hermes_lab.__version__
+
+
+def test_the_record_of_another_copy_is_not_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As with PYTHONPATH."""
+    installed(monkeypatch, tmp_path, json.dumps(_FROM_GIT), package=tmp_path / "hermes_lab")
+    assert package_commit() == ""
+
+
+def test_a_changed_checkout_shows_in_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermes_lab.commit.checkout_commit", lambda: f"{COMMIT}-dirty")
+    assert package_version.__wrapped__() == f"{hermes_lab.__version__} 77c2d0a3f91b-dirty"

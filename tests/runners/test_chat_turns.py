@@ -13,6 +13,7 @@ from fakes.openai_server import FakeOpenAIServer, Reply, Script, function_call, 
 from fakes.person import Person
 
 from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.commit import package_version
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import read_attempts, read_episodes
@@ -82,6 +83,7 @@ def test_every_turn_is_the_episode_that_a_batch_would_write(home: Path) -> None:
     assert second.trajectory.usage.completion_tokens < first.trajectory.usage.completion_tokens
     assert first.model.name == "fake"
     assert first.config_digest == second.config_digest
+    assert first.lab == second.lab == package_version()
 
 
 def test_token_ids_are_kept_where_the_server_gives_them(home: Path) -> None:

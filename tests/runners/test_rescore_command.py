@@ -11,6 +11,7 @@ from fakes.episodes import episode as episode_of
 from fakes.episodes import write_run
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, running
 
+from hermes_lab.commit import package_version
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.engine.folder import keep_suite
@@ -76,6 +77,7 @@ def test_answers_are_judged_again_from_the_records_alone_and_the_run_stays_as_it
         assert again.rescored is not None
         assert (again.rescored.score, again.rescored.success) == (episode.score, episode.success)
         assert again.rescored.verifier == found["verifier"]
+        assert (again.lab, again.rescored.lab) == (episode.lab, package_version())
     summary = json.loads(lab("summary", tmp_path / "run-rescored", "--json").stdout)
     assert (summary["wanted"], summary["finished"], summary["solved"]) == (2, 2, 1)
     assert summary["rescored"] == {"from": str(run.resolve()), "verifier": found["verifier"], "not_possible": {}}

@@ -14,6 +14,7 @@ from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, running
 
 from hermes_lab.analysis.data.load import load_episodes
+from hermes_lab.commit import package_version
 from hermes_lab.prompts_version import PROMPTS
 from hermes_lab.records import episode_files, read_attempts, read_episodes
 from hermes_lab.types import Episode
@@ -49,6 +50,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = lab(*LEARN, "--out", run)
     assert done.returncode == 0, done.stderr
     return run
+
+
+def test_each_episode_says_which_version_of_the_package_ran_it(whole: Path) -> None:
+    """`run.json` names the one that began the run; it may be resumed by another."""
+    assert {episode.lab for episode in read_attempts(whole, Episode)} == {package_version()}
 
 
 def test_a_run_writes_every_wanted_episode_once(whole: Path) -> None:
