@@ -40,14 +40,16 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path / "a b"
 
 
+GIT = {"url": "https://x.org/l.git", "vcs_info": {"vcs": "git"}}
+WHEEL = {"url": "file:///tmp/none.whl", "archive_info": {}}
+
+
 @pytest.mark.parametrize(
     ("direct", "installed", "source"),
     [
         (None, "hermes-lab", "index"),
-        ({"url": "https://x.org/l.git", "vcs_info": {"vcs": "git"}}, "git+https://x.org/l.git", "https://x.org/l.git"),
+        (GIT, "git+https://x.org/l.git", "https://x.org/l.git"),
         ({"url": "https://x.org/l", "vcs_info": {"vcs": "hg"}}, "hg+https://x.org/l", "SOURCE"),
-        ({"url": "https://x.org/hermes_lab-1.whl", "archive_info": {}}, "https://x.org/hermes_lab-1.whl", "SOURCE"),
-        ({"url": "file:///tmp/none.whl", "archive_info": {}}, "/tmp/none.whl", "SOURCE"),
         ({"url": "file://{repository}", "dir_info": {}}, "'{repository}'", "'{repository}'"),
     ],
 )
@@ -68,16 +70,43 @@ def test_pip_and_uv(
         monkeypatch.setattr("importlib.machinery.PathFinder.find_spec", lambda name: None)
     how = f"uv pip install --python {sys.executable}" if not pip else f"{sys.executable} -m pip install"
     said = how_to_update()
-    assert f"{how} --upgrade {installed.format(repository=repository)}; or" in said
+    given = installed.format(repository=repository)
+    # pip keeps an installed package of the same number.
+    again = f" && {how} --force-reinstall --no-deps {given}" if pip and direct and "vcs_info" in direct else ""
+    assert f"{how} --upgrade {given}{again}; or" in said
     assert f"--from {source.format(repository=repository)} makes" in said
 
 
-def test_a_checkout(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed_from(monkeypatch, {"url": "file:///home/a%20b/lab", "dir_info": {"editable": True}})
+@pytest.mark.parametrize("url", ["https://x.org/hermes_lab-1.whl", "file:///tmp/none.whl", "file:///tmp/none.tar.gz"])
+@pytest.mark.parametrize("pip", [True, False])
+def test_what_came_as_a_file_needs_the_new_file(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch, url: str, pip: bool
+) -> None:
+    """The one that was installed has the same version for ever."""
+    installed_from(monkeypatch, {"url": url, "archive_info": {}})
+    if not pip:
+        monkeypatch.setattr("importlib.machinery.PathFinder.find_spec", lambda name: None)
+    how = f"uv pip install --python {sys.executable}" if not pip else f"{sys.executable} -m pip install"
+    said = how_to_update()
+    assert f"get the wheel of the new version, then {how} WHEEL; or" in said
+    assert url.removeprefix("file://") not in said
+
+
+def test_a_checkout(prefix: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed_from(monkeypatch, {"url": repository.as_uri(), "dir_info": {"editable": True}})
     done = lab("update")
     assert done.returncode == 2
-    pulled = "git -C '/home/a b/lab' pull --ff-only"
-    assert f"{pulled} && {sys.executable} -m pip install -e '/home/a b/lab'; or" in done.stderr
+    pulled = f"git -C '{repository}' pull --ff-only"
+    assert f"{pulled} && {sys.executable} -m pip install -e '{repository}'; or" in done.stderr
+
+
+def test_files_of_an_archive_cannot_be_pulled(prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of GitHub's `Download ZIP`."""
+    installed_from(monkeypatch, {"url": tmp_path.as_uri(), "dir_info": {"editable": True}})
+    said = how_to_update()
+    assert "no Git repository" in said
+    assert "git " not in said
+    assert said.endswith(f"then {sys.executable} -m pip install -e {tmp_path}")
 
 
 @pytest.mark.parametrize(("folder", "ready"), [(".venv", True), (".venv", False), ("other", True)])
@@ -111,12 +140,22 @@ def test_a_source_that_only_pip_takes_is_refused_with_the_fix(source: str, said:
 
 
 @pytest.mark.parametrize(
-    ("file", "said"), [("pipx_metadata.json", "pipx upgrade"), ("uv-receipt.toml", "uv tool upgrade")]
+    ("file", "direct", "said"),
+    [
+        ("pipx_metadata.json", None, "pipx upgrade hermes-lab"),
+        ("pipx_metadata.json", GIT, "pipx reinstall hermes-lab"),
+        ("pipx_metadata.json", WHEEL, "pipx install --force WHEEL"),
+        ("uv-receipt.toml", None, "uv tool upgrade hermes-lab"),
+        ("uv-receipt.toml", GIT, "uv tool upgrade hermes-lab"),
+        ("uv-receipt.toml", WHEEL, "uv tool install --force WHEEL"),
+    ],
 )
-def test_other_installers(prefix: Path, monkeypatch: pytest.MonkeyPatch, file: str, said: str) -> None:
-    installed_from(monkeypatch, None)
+def test_other_installers(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch, file: str, direct: dict[str, Any] | None, said: str
+) -> None:
+    installed_from(monkeypatch, direct)
     (prefix / file).touch()
-    assert said in how_to_update()
+    assert how_to_update().endswith(said)
 
 
 def test_a_container(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
