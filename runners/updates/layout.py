@@ -110,13 +110,14 @@ class Installation:
         return self.versions / f"{version}-{secrets.token_hex(3)}"
 
     def record(self, folder: Path, version: Version) -> None:
-        """Marks a version as complete."""
+        """Marks a version as complete. What is marked is on the disk: the next update may take it as it is."""
+        if not (folder / INSTALLATION).exists():
+            os.sync()
         write_json(folder / INSTALLATION, version)
         sync_folder(folder)
 
     def switch(self, folder: Path) -> None:
         """Makes a complete version the current one, by one rename."""
-        os.sync()  # a version is on the disk before it is pointed to
         self.link_program()  # first, so that the rename is the last step
         self._point(self._link, Path("versions", folder.name))
 

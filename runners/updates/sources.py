@@ -99,7 +99,9 @@ def _from_repository(source: str, to: str, now: Version | None, folder: Path, sc
     inside = (*git, "-C", clone)
     same = now is not None and now.source == source
     ref = to or (now.ref if now and same else "")
-    branch = bool(ref) and attempt([*inside, "rev-parse", "-q", "--verify", f"origin/{ref}^{{commit}}"], screen)[0] == 0
+    # The name alone: `main~3` is a commit, and the one that it names moves with the branch.
+    named = [*inside, "show-ref", "--verify", "--quiet", f"refs/remotes/origin/{ref}"]
+    branch = bool(ref) and attempt(named, screen)[0] == 0
     at = f"origin/{ref}" if branch else ref or "HEAD"
     code, said = attempt([*inside, "rev-parse", "-q", "--verify", f"{at}^{{commit}}"], screen)
     if code != 0:

@@ -106,6 +106,8 @@ def test_history_goes_forward_only_unless_it_is_named(world: World, release: str
     world.lab.git("reset", "--quiet", "--hard", "HEAD~1")
     assert "does not follow the installed commit" in world.update(code=2)
     assert world.version == release
+    world.update("--to", "main~0")
+    assert not world.installed.ref  # a commit, and no branch to follow
     world.update("--to", commit)
     assert world.version != release
     assert "no branch, tag or commit nothing" in world.update("--to", "nothing", code=2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fakes.small_lab import SmallLab
 
-from hermes_lab.runners.updates.layout import Installation
+from hermes_lab.runners.updates.layout import Installation, Version
 
 
 class World:
@@ -36,6 +36,14 @@ class World:
         environment = {name: value for name, value in self.environment.items() if name != "PYTHONPATH"}
         command = [str(self.at / "bin" / "hermes-lab"), "--version"]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()[1]
+
+    @property
+    def installed(self) -> Version:
+        """The record of the current version."""
+        assert self.installation.current
+        found = self.installation.read(self.installation.current)
+        assert found
+        return found
 
     @property
     def log(self) -> str:

@@ -1,5 +1,6 @@
 """The folder of an installation: what is taken for one, what is removed of it, and in which order links are made."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -95,6 +96,16 @@ def test_the_rename_of_current_is_the_last_step(tmp_path: Path, monkeypatch: pyt
     assert found.current == folder
     assert found.program.is_symlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "current", "versions"]
+
+
+def test_a_version_is_on_the_disk_before_it_counts_as_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a power cut leaves a record beside files without their content, and the next update switches to them."""
+    found = Installation(tmp_path)
+    recorded: list[bool] = []
+    folder = tmp_path / "versions" / "0.2.0-bbbbbb"
+    monkeypatch.setattr(os, "sync", lambda: recorded.append((folder / "install.json").exists()))
+    add(found, folder.name)
+    assert recorded == [False]
 
 
 def test_a_python_that_was_started_through_the_link_finds_its_installation(
