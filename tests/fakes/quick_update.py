@@ -1,5 +1,5 @@
-"""`hermes-lab update`, but a virtual environment gets its pip as links to the files of one that is ready: ensurepip
-takes longer than all the rest. What it makes is the same; `test_faults_update_real.py` has it made as a person's is.
+"""`hermes-lab update`, but a virtual environment gets its pip as links to files that are ready: ensurepip takes
+longer than all the rest. What it makes is the same; `test_faults_update_real.py` has it made as a person's is.
 """
 
 import os

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 from fakes.quick_update import READY
@@ -119,9 +120,14 @@ class SmallLab:
 
 @functools.cache
 def _ready_environment() -> Path:
+    """A folder like that of a virtual environment, with this environment's pip."""
     folder = Path(tempfile.mkdtemp(prefix="ready-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    subprocess.run([sys._base_executable, "-m", "venv", folder], check=True)  # type: ignore[attr-defined]
+    pip = distribution("pip")
+    packages = Path(str(pip.locate_file("")))
+    inside = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    for name in ("pip", f"pip-{pip.version}.dist-info"):
+        shutil.copytree(packages / name, inside / name)
     return folder
 
 

@@ -5,14 +5,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
+from fakes.command import lab
+from fakes.quick_update import quick
 from fakes.small_lab import SmallLab
 
+from hermes_lab.runners.updates import build
 from hermes_lab.runners.updates.layout import Installation, Version
 
 
 class World:
-    """A repository, an installation and a home. Commands run as in a shell of their own."""
+    """A repository, an installation and a home."""
 
     def __init__(self, folder: Path) -> None:
         self.lab = SmallLab(folder)
@@ -23,10 +27,16 @@ class World:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
         self.environment = {**kept, **self.lab.environment, "HERMES_HOME": str(self.home)}
         self.command = [sys.executable, "-m", self.lab.updater, "update", "--at", str(self.at)]
+        """An update in a process of its own, with `environment`."""
         self.update("--from", str(self.lab.repository))
 
+    def run(self, *args: str, at: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """An update in this process."""
+        with patch.dict(os.environ, self.environment, clear=True), patch.object(build, "run", quick):
+            return lab("update", "--at", at or self.at, *args)
+
     def update(self, *args: str, code: int = 0) -> str:
-        done = subprocess.run([*self.command, *args], env=self.environment, capture_output=True, text=True)
+        done = self.run(*args)
         assert done.returncode == code, done.stderr
         return done.stderr
 
