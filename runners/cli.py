@@ -15,55 +15,17 @@ import typer
 from typer.exceptions import TyperException
 
 from hermes_lab.errors import HermesLabError, InfraError
-from hermes_lab.runners.commands import (
-    adapters,
-    agents,
-    audit,
-    chat,
-    compare,
-    config,
-    cron,
-    doctor,
-    environments,
-    experiment,
-    export,
-    fit,
-    gateway,
-    mcp,
-    power,
-    replay,
-    report,
-    rescore,
-    run,
-    serve,
-    sessions,
-    show,
-    skills,
-    study,
-    suites,
-    summary,
-    tools,
-    train,
-    update,
-    view,
-)
-from hermes_lab.runners.help_lists import add_panel, shorten
+from hermes_lab.runners.command_list import CommandList
 
 _CHARS = 200
 
 app = typer.Typer(
     name="hermes-lab",
+    cls=CommandList,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-add_panel(app, "Run", (run, experiment, study, replay, rescore))
-add_panel(app, "Analyse", (show, summary, fit, compare, audit, power, report, view, export))
-add_panel(app, "Tasks, tools and skills", (suites, skills, tools, mcp, agents))
-add_panel(app, "Train", (environments, train, adapters, serve))
-add_panel(app, "Chat", (chat, gateway, sessions, cron))
-add_panel(app, "Set up", (config, update, doctor))
-shorten(app)
 
 
 @app.callback(invoke_without_command=True)
