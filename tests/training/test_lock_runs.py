@@ -178,7 +178,7 @@ def test_a_resume_under_another_lock_is_refused(tmp_path: Path, base: Path) -> N
 
 
 def test_a_parent_of_another_base_is_refused(tmp_path: Path, base: Path) -> None:
-    lock = load_lock(Path(make_lock(tmp_path, base_model=str(base))))
+    lock = load_lock(Path(make_lock(tmp_path, base_model=str(base), tokenizer=str(base))))
     config = GrpoConfig(lock="", adapters=str(tmp_path / "adapters"), rollouts=("x",))
     own, other = (parent_on(tmp_path / "adapters", lock, digest) for digest in (weights.digest(base), "b" * 64))
     assert find_parent(config.model_copy(update={"parent": own.name}), lock) == own
