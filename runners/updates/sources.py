@@ -102,9 +102,12 @@ def _from_repository(source: str, to: str, now: Version | None, folder: Path, sc
     # The name alone: `main~3` is a commit, and the one that it names moves with the branch.
     named = [*inside, "show-ref", "--verify", "--quiet", f"refs/remotes/origin/{ref}"]
     branch = bool(ref) and attempt(named, screen)[0] == 0
-    at = f"origin/{ref}" if branch else ref or "HEAD"
-    code, said = attempt([*inside, "rev-parse", "-q", "--verify", f"{at}^{{commit}}"], screen)
-    if code != 0:
+    # `main~3` is `origin/main~3`: a clone has only the default branch as one of its own.
+    for at in (f"origin/{ref}", ref) if ref else ("HEAD",):
+        code, said = attempt([*inside, "rev-parse", "-q", "--verify", f"{at}^{{commit}}"], screen)
+        if code == 0:
+            break
+    else:
         raise ConfigError(f"--to: {source} has no branch, tag or commit {ref or 'HEAD'}")
     commit = said.strip()
     if now and same and now.commit and not to:
