@@ -10,6 +10,7 @@ import msgspec
 
 from hermes_lab.analysis.stats.intervals import wilson
 from hermes_lab.config.schema import RunConfig
+from hermes_lab.envs.group_checks import without_signal
 from hermes_lab.envs.refusals import (
     CHANGED,
     ERRORED,
@@ -116,7 +117,7 @@ def measure(episodes: Sequence[Episode], groups: Sequence[ScoredGroup]) -> Measu
     rewards = [each.reward.value for each in judged if each.reward is not None]
     ends = [each.trajectory.stop_reason for each in judged if each.trajectory is not None]
     solved = {each.key for each in judged if each.success}
-    equal = [group for group in groups if not any(group.advantages)]
+    equal = [group for group in groups if without_signal(group.kind, group.rewards)]
     return Measured(
         rollouts=len(judged),
         errored=len(episodes) - len(judged),

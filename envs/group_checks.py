@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from hermes_lab.envs.refusals import EQUAL, NEARLY_EQUAL
 from hermes_lab.errors import ConfigError
 from hermes_lab.types import ScoredGroup
 from hermes_lab.types.episode import episode_key
@@ -10,6 +11,9 @@ from hermes_lab.types.group import GROUP_VERSION
 
 _EQUAL = 1e-9
 """Relative tolerance for equal rewards: a weighted sum has rounding errors."""
+LEAST_DIFFERENCE = 0.01
+"""What the best and the worst review of a group must differ by: 10 listed tokens at the default cost. GRPO divides by
+the deviation of a group, so a name that is a token shorter would otherwise count as much as a rule."""
 
 
 def normalized_advantages(rewards_G: Sequence[float]) -> list[float]:
@@ -23,6 +27,13 @@ def normalized_advantages(rewards_G: Sequence[float]) -> list[float]:
     mean = math.fsum(rewards_G) / count
     deviation = math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards_G) / (count - 1))
     return [(reward - mean) / deviation for reward in rewards_G]
+
+
+def without_signal(kind: str, rewards_G: Sequence[float]) -> str:
+    """Why the rewards of a group teach nothing, `EQUAL` or for reviews `NEARLY_EQUAL`; "" if they do."""
+    if not any(normalized_advantages(rewards_G)):
+        return EQUAL
+    return NEARLY_EQUAL if kind == "review" and max(rewards_G) - min(rewards_G) < LEAST_DIFFERENCE else ""
 
 
 def validate_group(group: ScoredGroup) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 EQUAL = "equal rewards"
+NEARLY_EQUAL = f"nearly {EQUAL}"
 FAILED = "the infrastructure failed"
 NO_REWARD = "no reward"
 NO_REPLY = "no reply"
@@ -19,7 +20,7 @@ INCOMPLETE = frozenset({FAILED, NO_REWARD, ERRORED, UNSCORED})
 
 
 def count_equal_rewards(refused: Mapping[str, int]) -> int:
-    """Groups with equal rewards. A training writes `with equal rewards`."""
+    """Groups with equal or nearly equal rewards. A training writes `with equal rewards`."""
     return sum(count for reason, count in refused.items() if reason.endswith(EQUAL))
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hermes_lab.analysis.stats.intervals import Rate
-from hermes_lab.envs.group_checks import normalized_advantages
+from hermes_lab.envs.group_checks import without_signal
 from hermes_lab.envs.refusals import EQUAL, INCOMPLETE
 from hermes_lab.text.counted import counted
 from hermes_lab.types import Episode, ScoredGroup
@@ -31,7 +31,7 @@ class Rated(NamedTuple):
     @property
     def why(self) -> str:
         """Why it teaches nothing, or ""."""
-        return self.refused or ("" if any(normalized_advantages(self.rewards)) else EQUAL)
+        return self.refused or without_signal("review" if self.label == REVIEWS else "solve", self.rewards)
 
 
 def rate_rollouts(members: Sequence[Episode], refused: str = "") -> Rated:

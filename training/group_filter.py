@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from hermes_lab.envs.group_checks import without_signal
 from hermes_lab.envs.groups import one_sequence_each
-from hermes_lab.training.early_stop import EQUAL
 from hermes_lab.types import ScoredGroup
 
 
@@ -66,6 +66,5 @@ def refusal(group: ScoredGroup, rules: Rules) -> str | None:
         return "with errored rollouts"
     if max(map(len, group.token_ids)) > rules.max_tokens:
         return "longer than max_token_length"
-    if not any(group.advantages):
-        return EQUAL
-    return None
+    why = without_signal(group.kind, group.rewards)
+    return f"with {why}" if why else None

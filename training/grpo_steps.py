@@ -62,6 +62,13 @@ def take_steps(
     release_memory()
 
 
+def scaling(groups: Sequence[ScoredGroup]) -> str:
+    """What rewards minus their group's mean are divided by, in TRL's words: the deviation within the `group`, or with
+    reviews that over the `batch`, which is the round. In one group of reviews a rule is at stake and in the next the
+    cost of some words; divided by its own deviation, each would count the same. Source: arXiv:2508.08221."""
+    return "batch" if any(group.kind == "review" for group in groups) else "group"
+
+
 def _train(
     locked: LockedConfig, grpo: GrpoLock, base: Path, round_batch: RoundBatch, round_training: RoundTraining, say: Say
 ) -> None:
@@ -184,7 +191,7 @@ def _trainer(
             temperature=grpo.temperature,
             epsilon=grpo.clip_epsilon,
             loss_type="dr_grpo",
-            scale_rewards="group",
+            scale_rewards=scaling(round_batch.groups),
             beta=0.0,
             shuffle_dataset=False,
         )

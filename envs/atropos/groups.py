@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 from hermes_lab.envs.atropos.config import EnvSection
 from hermes_lab.envs.atropos.messages import MASKED, MASKED_LOGPROB, ScoredData
+from hermes_lab.envs.group_checks import without_signal
 from hermes_lab.envs.groups import build_groups, one_sequence_each
-from hermes_lab.envs.refusals import CHANGED, EQUAL, FAILED, NO_REPLY, NO_REWARD
+from hermes_lab.envs.refusals import CHANGED, FAILED, NO_REPLY, NO_REWARD
 from hermes_lab.models.wires.chat import wire
 from hermes_lab.types import Episode, ScoredGroup
 
@@ -43,8 +44,8 @@ def fitting(group: ScoredGroup, limits: EnvSection, longest: int) -> ScoredGroup
     group = one_sequence_each(group)
     if max(map(len, group.token_ids)) > longest:
         return Refused(f"longer than {longest} tokens")
-    if limits.drop_equal_scores and limits.group_size > 1 and not any(group.advantages):
-        return Refused(EQUAL)
+    if limits.drop_equal_scores and limits.group_size > 1 and (why := without_signal(group.kind, group.rewards)):
+        return Refused(why)
     return group
 
 

@@ -46,6 +46,11 @@ def register(app: typer.Typer) -> None:
         "hermes-lab train grpo -c configs/train/grpo.yaml -c parent=sft --resume   (after Ctrl-C or a crash)",
     )(grpo)
     group.command(
+        "rounds",
+        help="Show the rounds of a GRPO training, also while it runs: groups used, rewards, value of reviews.\n\n"
+        "hermes-lab train rounds runs/grpo",
+    )(rounds)
+    group.command(
         "lock",
         help="Freeze hyperparameters into a lock file, verified by checksum. They are those of a file, or values that "
         "fit a base model on one GPU.\n\n"
@@ -159,6 +164,24 @@ def _plan_grpo(training: "GrpoConfig", opened: "OpenSampler", groups: int) -> in
             found = probe(training, locked, sampler, groups, folder)
         typer.echo("\n".join(lines(found)))
     return code
+
+
+def rounds(
+    training: Annotated[
+        Path, typer.Argument(help="The folder of a GRPO training: `out` of its configuration.", show_default=False)
+    ],
+    json: options.Json = False,
+) -> None:
+    """`hermes-lab train rounds`."""
+    from hermes_lab.runners.tables import table
+    from hermes_lab.training.round_table import read_rounds
+
+    found = read_rounds(training)
+    if json:
+        output.print_json(found.to_dict())
+        return
+    lines = [*table(found.header(), found.rows()), *found.evaluations()]
+    typer.echo("\n".join([*lines, *([f"stopped early: {found.stopped}"] if found.stopped else [])]))
 
 
 def lock(

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import pytest
 from fakes.episodes import scored_group
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 
 from hermes_lab.envs.groups import normalized_advantages
 from hermes_lab.training.group_filter import Rules, filter_groups, refusal
+from hermes_lab.training.grpo_steps import scaling
 from hermes_lab.types import ScoredGroup
 
 RULES = Rules(group_size=2, max_tokens=5, policies=("now",), splits=("train",))
@@ -80,6 +82,29 @@ def test_rewards_that_differ_by_rounding_alone_are_equal() -> None:
     rounded = group(rewards=rewards, advantages=tuple(normalized_advantages(rewards)))
     assert rewards[0] != rewards[1]
     assert refusal(rounded, RULES) == "with equal rewards"
+
+
+@pytest.mark.parametrize(
+    ("kind", "rewards", "reason"),
+    [
+        ("review", (-0.0354, -0.0335), "with nearly equal rewards"),  # a name that is two tokens shorter
+        ("review", (-0.033, 0.0), None),  # a skill that nobody needs, beside none
+        ("review", (0.25, 0.25), "with equal rewards"),
+        ("solve", (0.0354, 0.0335), None),  # whatever the verifier measures
+    ],
+)
+def test_reviews_that_differ_by_a_few_tokens_are_not_trained_on(
+    kind: str, rewards: tuple[float, ...], reason: str | None
+) -> None:
+    scored = group(kind=kind, rewards=rewards, advantages=tuple(normalized_advantages(rewards)))
+    assert refusal(scored, RULES) == reason
+
+
+@pytest.mark.parametrize(
+    ("kinds", "scale"), [(["solve"], "group"), (["review"], "batch"), (["solve", "review"], "batch")]
+)
+def test_values_of_reviews_keep_their_size_within_a_round(kinds: list[str], scale: str) -> None:
+    assert scaling([group(kind=kind) for kind in kinds]) == scale
 
 
 def test_an_older_policy_is_trained_on_where_the_lock_lets_it() -> None:

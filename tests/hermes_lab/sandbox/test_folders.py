@@ -80,9 +80,10 @@ def test_a_sweep_that_is_ended_in_the_middle_is_finished_by_the_next(
     def ended(*args: object, **options: object) -> None:
         raise SystemExit
 
-    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+    with monkeypatch.context() as patch:
         patch.setattr(os, "rmdir", ended)
-        folders.sweep(tmp_path)
+        with pytest.raises(SystemExit):
+            folders.sweep(tmp_path)
     assert (folder / "lock").exists()
     folders.sweep(tmp_path)
     assert not folder.exists()
