@@ -208,9 +208,10 @@ def _select(grpo_run: GrpoRun, done: list[FinishedRound], by_family: Mapping[str
 
 
 def _parts(found: Collected, rules: Rules, episodes: Sequence[Episode]) -> dict[GroupKind, _Part]:
-    """The groups of each kind. What gave no group of a learning episode was to be one of reviews."""
+    """The groups of each kind. What gave no group of a learning episode was to be one of reviews, even if none did."""
     parts: dict[GroupKind, _Part] = {}
-    for kind in dict.fromkeys(group.kind for group in found.groups):
+    missing: list[GroupKind] = ["review"] if found.reviews and found.refused else []
+    for kind in dict.fromkeys([*missing, *(group.kind for group in found.groups)]):
         own = [group for group in found.groups if group.kind == kind]
         members = {key for group in own for key in group.episodes}
         kept = filter_groups(own, rules)

@@ -5,16 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.episodes import write_run
+from fakes.episodes import scored_group, write_run
 from fakes.grpo_rounds import ROUNDS, Killed, countdown, done, made_up_config, outcome, train
 from fakes.review_rounds import MadeUpReviews
 from msgspec.structs import replace
 
 from hermes_lab.envs.groups import read_groups
+from hermes_lab.envs.learning.worth import MeanValue
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import read_card
 from hermes_lab.records import read_episodes
+from hermes_lab.training.collected import Collected
 from hermes_lab.training.config import Gate
+from hermes_lab.training.group_filter import Rules
+from hermes_lab.training.grpo import _parts
 from hermes_lab.training.grpo_config import GrpoConfig, grpo_lock, training_batch
 from hermes_lab.training.grpo_plan import grpo_rows, probe
 from hermes_lab.training.lock import load_lock, lock_digest
@@ -101,6 +105,19 @@ def test_follow_ups_that_are_all_alike_get_advice_of_their_own(tmp_path: Path, m
     assert "round 1/3: warning: follow-ups: only 0 of 2 groups are trained on. Try: (1) " in warned
     assert "easier tasks" in warned
     assert "reviews of a task" not in warned
+
+
+def test_reviews_of_which_none_made_a_group_are_a_kind_of_their_own() -> None:
+    """Otherwise nothing warns of them while follow-ups are trained on."""
+    follow = scored_group()
+    nothing = MeanValue(reviews=0, wrote=0, value=0.0, uplift=0.0)
+    rules = Rules(len(follow.episodes), 100, [follow.policy], [follow.split])
+    parts = _parts(Collected([follow], {"with a rewritten prompt": 2}, nothing), rules, [])
+    assert {kind: (part.used, part.refused) for kind, part in parts.items()} == {
+        "review": (0, {"with a rewritten prompt": 2}),
+        "solve": (1, {}),
+    }
+    assert list(_parts(Collected([follow], {"without a scored rollout": 2}), rules, [])) == ["solve"]
 
 
 def probed(config: GrpoConfig, sampler: MadeUpReviews, tmp_path: Path, groups: int = 2) -> dict[str, str]:
