@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 
 from hermes_lab.analysis.stats.intervals import Rate
+from hermes_lab.commit import package_version
 from hermes_lab.config.digest import config_digest
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.envs.atropos.config import EnvConfig
@@ -59,6 +60,7 @@ async def evaluate(rollouts: Rollouts, say: Say) -> tuple[dict[str, Any], list[E
         "adapter": model.adapter,
         "adapter_digest": model.adapter_digest,
         "config_digest": config_digest(config),
+        "lab": package_version(),
         "tasks": len(tasks),
         "errored": sum(episode.status == "errored" for episode in episodes),
         "success": rate.to_dict(),

@@ -18,6 +18,7 @@ from fakes.command import lab
 from fakes.ledger_sampler import LedgerSampler
 from fakes.openai_server import FakeOpenAIServer, running
 
+from hermes_lab.commit import package_version
 from hermes_lab.envs.atropos.config import check_sampling
 from hermes_lab.envs.groups import read_groups
 from hermes_lab.errors import ConfigError
@@ -111,6 +112,7 @@ def test_evaluate_is_greedy_and_gives_the_rate_with_its_interval(model: FakeOpen
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("ledger heldout: 4/4 (51-100 %) solved, mean reward 1.000; distractors, 0 of 1 rules")
     report = json.loads((tmp_path / "e.json").read_text())
+    assert report["lab"] == package_version()
     assert report["success"] == {"count": 4, "of": 4, "rate": 1.0, "low": pytest.approx(0.51, abs=0.01), "high": 1.0}
     assert {label: part["of"] for label, part in report["by_knowledge"].items()} == {
         "distractors, 0 of 1 rules known": 1,
