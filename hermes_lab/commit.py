@@ -5,11 +5,9 @@ import json
 import os
 import subprocess
 import sys
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
-
-from hermes_lab import __version__
 
 _PACKAGE = "hermes-lab"
 INSTALLATION = "install.json"
@@ -54,7 +52,11 @@ def package_version() -> str:
     """The version of the running package for a record, with the commit if one is known: `0.1.0` or
     `0.1.0 77c2d0a3f91b-dirty`."""
     commit, dash, dirty = package_commit().partition("-")
-    return f"{__version__} {commit[:12]}{dash}{dirty}".rstrip()
+    try:
+        number = version(_PACKAGE)
+    except PackageNotFoundError:  # its source files alone
+        number = ""
+    return f"{number} {commit[:12]}{dash}{dirty}".strip()
 
 
 def _installed_commit() -> str:

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,7 @@ def installed(
 def test_pip_says_which_commit_it_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     installed(monkeypatch, tmp_path, json.dumps(_FROM_GIT))
     assert versions()["commit"] == COMMIT
-    assert package_version.__wrapped__() == f"{hermes_lab.__version__} 77c2d0a3f91b"
+    assert package_version.__wrapped__() == f"{version('hermes-lab')} 77c2d0a3f91b"
 
 
 def test_an_update_says_which_commit_it_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_release_has_no_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     if record:
         (tmp_path / "install.json").write_text(record)
     assert package_commit() == ""
-    assert package_version.__wrapped__() == hermes_lab.__version__
+    assert package_version.__wrapped__() == version("hermes-lab")
 
 
 def test_the_record_of_another_copy_is_not_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -129,4 +130,4 @@ def test_the_record_of_another_copy_is_not_asked(monkeypatch: pytest.MonkeyPatch
 
 def test_a_changed_checkout_shows_in_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermes_lab.commit.checkout_commit", lambda: f"{COMMIT}-dirty")
-    assert package_version.__wrapped__() == f"{hermes_lab.__version__} 77c2d0a3f91b-dirty"
+    assert package_version.__wrapped__() == f"{version('hermes-lab')} 77c2d0a3f91b-dirty"
