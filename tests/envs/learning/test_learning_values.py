@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import anyio
 import pytest
 from fakes.learning import Ran, learn, worth
 from fakes.reviewers import (
@@ -27,7 +28,7 @@ from hermes_lab.envs.learning.worth import Refused, ReviewValue, mean_value, val
 from hermes_lab.tasks.subtasks import known_skill, subtasks_of
 
 PAGE = Path("docs/learning-episodes.md")
-RATES = (0.0, 0.2, 0.5, 0.8, 1.0)
+RATES = (0.0, 0.5)
 SLIP = 0.15
 """How often the worker ignores a skill, and learns nothing from its own work."""
 
@@ -49,11 +50,11 @@ MIXED = ("suite.options.ruled=2", "suite.options.plain=1")
 async def earned_and_expected(
     rate: float, kind: Kind, paid: ReviewWorth, options: tuple[str, ...] = MIXED
 ) -> list[tuple[float, float]]:
-    """For each of 24 learning episodes, the mean of 8 reviews and its closed form: a review that keeps the rule with
+    """For each of 16 learning episodes, the mean of 8 reviews and its closed form: a review that keeps the rule with
     probability q earns q (n/m (1 - s) - c) on average: n of m follow-ups are of the site of the rule, a worker that
     follows a skill ignores it with probability s, and c is what the text costs. A site without a rule is solved with
     and without skills, and leaves nothing to write."""
-    ran = await learn(reviewers(kind, slip=SLIP), paid, *options, forks=8, lanes=24, worlds=24, seed=round(10 * rate))
+    ran = await learn(reviewers(kind, slip=SLIP), paid, *options, forks=8, lanes=16, worlds=16, seed=round(10 * rate))
     found = []
     for outcome, own in zip(ran.outcomes, values(ran, paid), strict=True):
         (task,) = outcome.lane.tasks
@@ -118,16 +119,28 @@ async def test_placebos_earn_nothing_on_average_where_rollouts_are_noisy() -> No
     assert abs(mean) <= 3 * error
 
 
-async def of_kinds(kinds: Sequence[Kind], paid: ReviewWorth = DEFAULT) -> list[ReviewValue]:
+KINDS: tuple[Kind, ...] = (
+    *(honest, silent, writes_everything, writes_in_file_names),
+    *(memorises, flatters, copies_the_prompt),
+)
+
+
+@pytest.fixture(scope="module")
+def earned() -> dict[Kind, ReviewValue]:
     """The best values of one review of each kind, in the same three learning episodes."""
-    ran = await learn(reviewers(*kinds), paid, forks=len(kinds), lanes=3, worlds=3)
-    found = values(ran, paid)
-    return [max((each[place] for each in found), key=lambda value: value.reward.value) for place in range(len(kinds))]
+    ran = anyio.run(lambda: learn(reviewers(*KINDS), DEFAULT, forks=len(KINDS), lanes=3, worlds=3))
+    found = values(ran, DEFAULT)
+    return {
+        kind: max((each[place] for each in found), key=lambda value: value.reward.value)
+        for place, kind in enumerate(KINDS)
+    }
 
 
 @pytest.mark.parametrize("cheater", [memorises, flatters, copies_the_prompt])
-async def test_what_does_not_help_on_other_tasks_earns_less_than_writing_nothing(cheater: Kind) -> None:
-    good, nothing, cheat = await of_kinds([honest, silent, cheater])
+def test_what_does_not_help_on_other_tasks_earns_less_than_writing_nothing(
+    earned: dict[Kind, ReviewValue], cheater: Kind
+) -> None:
+    good, nothing, cheat = (earned[kind] for kind in (honest, silent, cheater))
     assert good.reward.value > 0.9
     assert nothing.reward.value == 0.0
     assert cheat.rollouts == 4  # it was measured
@@ -136,10 +149,12 @@ async def test_what_does_not_help_on_other_tasks_earns_less_than_writing_nothing
     assert advantages[0] > 0 > advantages[1] > advantages[2]
 
 
-async def test_writing_everything_earns_less_than_writing_the_rule_and_more_than_nothing() -> None:
+def test_writing_everything_earns_less_than_writing_the_rule_and_more_than_nothing(
+    earned: dict[Kind, ReviewValue],
+) -> None:
     """It helps later tasks. So beside a review that writes the rule it has a negative advantage, and beside silent ones
     the only positive one."""
-    good, everything, nothing = await of_kinds([honest, writes_everything, silent])
+    good, everything, nothing = (earned[kind] for kind in (honest, writes_everything, silent))
     assert everything.solved_after == good.solved_after == 4  # the rule is somewhere in it
     assert everything.body > 5 * good.body
     assert good.reward.value > everything.reward.value > nothing.reward.value == 0.0
@@ -153,7 +168,7 @@ def earned_on_the_page() -> dict[str, str]:
     return dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE))
 
 
-async def test_the_page_has_what_the_kinds_of_reviews_earn_at_the_default_costs() -> None:
+def test_the_page_has_what_the_kinds_of_reviews_earn_at_the_default_costs(earned: dict[Kind, ReviewValue]) -> None:
     kinds = {
         "the rule that the rejection stated": honest,
         "nothing": silent,
@@ -164,15 +179,16 @@ async def test_the_page_has_what_the_kinds_of_reviews_earn_at_the_default_costs(
         "the task's prompt": copies_the_prompt,
     }
     said = earned_on_the_page()
-    for (name, _), value in zip(kinds.items(), await of_kinds(list(kinds.values())), strict=True):
+    for name, kind in kinds.items():
+        value = earned[kind]
         if said[name] == "its cost, below 0":
             assert (value.solved_after, value.reward.value < 0) == (value.solved_before, True), name
         else:
             assert f"{value.reward.value:+.2f}".replace("+0.00", "0") == said[name], name
 
 
-async def test_a_rule_in_a_file_name_is_no_cheaper_than_in_a_text() -> None:
-    good, cheat = await of_kinds([honest, writes_in_file_names])
+def test_a_rule_in_a_file_name_is_no_cheaper_than_in_a_text(earned: dict[Kind, ReviewValue]) -> None:
+    good, cheat = earned[honest], earned[writes_in_file_names]
     assert good.solved_after == cheat.solved_after == 4  # the agent that loads the skill is shown the name
     assert cheat.body > good.body
     assert cheat.reward.value < good.reward.value
