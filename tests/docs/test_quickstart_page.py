@@ -19,13 +19,14 @@ def test_the_quickstart_does_what_it_says(
     endpoint: FakeOpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    smaller = "-c learning.worlds=2 -c learning.rounds=2 -c learning.heldout.every=1 -c budget.tasks=0"
+    smaller = "-c learning.worlds=2 -c learning.rounds=2 -c learning.heldout.every=2 -c learning.heldout.tasks=1"
+    smaller += " -c budget.tasks=0"
     reader = Reader(
         tmp_path,
         {
             "http://127.0.0.1:8000/v1": endpoint.base_url,
-            '"worlds": 20': '"worlds": 2',
-            "learning.worlds=20": "learning.worlds=2",
+            '"worlds": 20, "rounds": 10': '"worlds": 2, "rounds": 2',
+            "learning.worlds=20 -c learning.rounds=10": "learning.worlds=2 -c learning.rounds=2",
             "configs/experiment.yaml --out": f"configs/experiment.yaml {smaller} --out",
         },
     )
