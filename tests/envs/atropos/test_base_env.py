@@ -17,46 +17,65 @@ pytestmark = pytest.mark.long  # atroposlib imports transformers
 ROOT = Path(__file__).parents[3]
 
 
-def command(verb: str, url: str, *options: str) -> list[str]:
+MODULE = "hermes_lab.envs.atropos.base_env"
+
+
+def given(verb: str, url: str, *options: str) -> list[str]:
     hermes_lab = "suite.count=6 run.concurrency=4 env.eval_count=4"
     return [
-        *(sys.executable, "-m", "hermes_lab.envs.atropos.base_env", verb),
-        *("--openai.base_url", url, "--openai.model_name", "fake"),
+        *(verb, "--openai.base_url", url, "--openai.model_name", "fake"),
         *("--env.hermes_lab", hermes_lab, "--env.max_token_length", "100000", "--env.use_wandb", "false"),
         *options,
     ]
+
+
+def command(verb: str, url: str, *options: str) -> list[str]:
+    return [sys.executable, "-m", MODULE, *given(verb, url, *options)]
 
 
 def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(arguments, capture_output=True, text=True, timeout=900, cwd=ROOT)
 
 
-def test_process_writes_whole_groups_and_a_page(tmp_path: Path) -> None:
+BOTH = f"""
+import json, sys
+from {MODULE} import HermesLabAtroposEnv
+
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["base_env", *arguments]
+    try:
+        HermesLabAtroposEnv.cli()
+    except SystemExit as ended:
+        if ended.code:
+            raise
+"""
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `process` and `evaluate` write, both in one process: it takes seconds to load atroposlib."""
     require_run_api()
-    out = tmp_path / "groups.jsonl"
-    with running(FakeOpenAIServer(LedgerSampler(6))) as model:
-        done = run(
-            command(
-                "process",
-                model.base_url,
-                *("--env.data_path_to_save_groups", str(out), "--env.total_steps", "2", "--env.group_size", "4"),
-            )
-        )
+    folder = tmp_path_factory.mktemp("written")
+    groups = ("--env.data_path_to_save_groups", str(folder / "groups.jsonl"))
+    held_out = LedgerSampler(4, splits=("heldout",))
+    with running(FakeOpenAIServer(LedgerSampler(6))) as model, running(FakeOpenAIServer(held_out)) as other:
+        process = given("process", model.base_url, *groups, "--env.total_steps", "2", "--env.group_size", "4")
+        evaluate = given("evaluate", other.base_url, "--env.data_dir_to_save_evals", str(folder))
+        done = run([sys.executable, "-c", BOTH, json.dumps([process, evaluate])])
     assert done.returncode == 0, done.stderr[-3000:]
-    groups = [json.loads(line) for line in out.read_text().splitlines()]
+    return folder
+
+
+def test_process_writes_whole_groups_and_a_page(written: Path) -> None:
+    groups = [json.loads(line) for line in (written / "groups.jsonl").read_text().splitlines()]
     assert len(groups) == 2
     for group in groups:
         check_group(group)
-    assert "Reward:" in out.with_suffix(".html").read_text()
+    assert "Reward:" in (written / "groups.html").read_text()
 
 
-def test_evaluate_writes_the_rate_as_atroposlib_does(tmp_path: Path) -> None:
-    require_run_api()
-    sampler = LedgerSampler(4, splits=("heldout",))
-    with running(FakeOpenAIServer(sampler)) as model:
-        done = run(command("evaluate", model.base_url, "--env.data_dir_to_save_evals", str(tmp_path)))
-    assert done.returncode == 0, done.stderr[-3000:]
-    results = json.loads((tmp_path / "metrics.json").read_text())["results"]["all"]
+def test_evaluate_writes_the_rate_as_atroposlib_does(written: Path) -> None:
+    results = json.loads((written / "metrics.json").read_text())["results"]["all"]
     assert results["eval/success"] == 1.0
     assert results["eval/success_low"] > 0.4
 

@@ -96,8 +96,9 @@ async def test_another_server_is_told_from_an_atropos_one(tmp_path: Path) -> Non
 
 
 async def test_a_server_that_something_was_posted_to_before_its_trainer_is_named_with_the_remedy(
-    api: RunApi, tmp_path: Path
+    new_api: RunApi, tmp_path: Path
 ) -> None:
+    api = new_api
     api.post("/scored_data", {"tokens": [[1]], "masks": [[1]], "scores": [1.0]})
     api.post("/register", REGISTRATION)
     assert api.get("/batch")["status"] == "error"  # the trap: this trainer is not registered

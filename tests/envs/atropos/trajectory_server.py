@@ -57,6 +57,12 @@ class RunApi:
             self._process.kill()
             self._process.wait()
 
+    def forget(self) -> None:
+        """Runs, and has the data of nobody."""
+        if self._process and self._process.poll() is not None:
+            self.start()
+        self.reset()
+
     def get(self, path: str) -> Any:
         return httpx.get(self.url + path, timeout=30).json()
 
