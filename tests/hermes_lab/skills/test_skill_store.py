@@ -325,16 +325,15 @@ def check_acknowledged(store: SkillStore, lines: list[list[str]]) -> None:
     assert {path for name, path, *_ in lines if name == "use"} <= noted
 
 
-def many(root: Path, times: int, kill: bool) -> None:
-    """Sixteen processes write `times` each; of every second one, `kill` ends the work after a random one of its lines,
-    and it is killed in whatever it does then."""
-    store = SkillStore(root)
+def test_processes_that_write_at_once_lose_and_tear_nothing_half_of_them_killed(tmp_path: Path) -> None:
+    """Eight processes; every second one is killed after a random one of its lines, in whatever it does then."""
+    store, times = SkillStore(tmp_path / "skills"), 12
     edit(store, "create", "shared", "Everybody's", "Body.")
-    command = [sys.executable, str(HERE / "store_writer.py"), str(root)]
+    command = [sys.executable, str(HERE / "store_writer.py"), str(store.root)]
     writers = [
-        subprocess.Popen([*command, str(number), str(times)], stdout=subprocess.PIPE, text=True) for number in range(16)
+        subprocess.Popen([*command, str(number), str(times)], stdout=subprocess.PIPE, text=True) for number in range(8)
     ]
-    killed_after = [random.randrange(1, 3 * times) if kill and number % 2 else None for number in range(16)]
+    killed_after = [random.randrange(1, 3 * times) if number % 2 else None for number in range(len(writers))]
     said: list[list[str]] = [[] for _ in writers]
 
     def drain(number: int) -> None:
@@ -354,12 +353,3 @@ def many(root: Path, times: int, kill: bool) -> None:
         assert writer.returncode in ((0,) if most is None else (0, -9))
         assert len(lines) == 3 * times if most is None else len(lines) >= most
     check_acknowledged(store, [line.split() for lines in said for line in lines if line.endswith("\n")])
-
-
-def test_sixteen_processes_at_once_lose_and_tear_nothing(tmp_path: Path) -> None:
-    many(tmp_path / "skills", 4, kill=False)
-
-
-@pytest.mark.long
-def test_sixteen_processes_write_forty_times_half_of_them_killed(tmp_path: Path) -> None:
-    many(tmp_path / "skills", 40, kill=True)
