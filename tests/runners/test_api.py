@@ -391,18 +391,19 @@ class Recorder(NotebookClient):
 
 def test_progress_in_a_notebook_is_one_display_that_is_updated(tmp_path: Path) -> None:
     isolated = {name: fields for name, fields in SMALL.items() if name != "sandbox"}  # else a warning is shown
-    notebook = cells(f"import hermes_lab as lab\nrun = lab.experiment({isolated!r}, out='run')", "run")
+    started = f"import hermes_lab as lab\nrun = lab.experiment({isolated!r}, 'learning.worlds=2', out='run')"
+    notebook = cells(started, "run")
     client = Recorder(notebook, tmp_path)
     client.execute()
     plan, table = notebook.cells[0].outputs
     assert (plan.output_type, plan.name) == ("stream", "stdout")
     assert plan.text.startswith("plan: 2 arms (off, on)")
     assert table.output_type == "display_data"
-    assert table.data["text/plain"].startswith("48/48 episodes in ")
+    assert table.data["text/plain"].startswith("16/16 episodes in ")
     assert "\x1b" not in table.data["text/plain"]
-    assert client.displayed[0].startswith("0/48 episodes in 0:00")
+    assert client.displayed[0].startswith("0/16 episodes in 0:00")
     assert client.displayed[-1] == table.data["text/plain"]
-    assert notebook.cells[1].outputs[0].data["text/plain"].startswith("run: 48 of 48 episodes finished")
+    assert notebook.cells[1].outputs[0].data["text/plain"].startswith("run: 16 of 16 episodes finished")
 
 
 async def test_ctrl_c_in_a_notebook_leaves_nothing_running_and_resume_finishes(tmp_path: Path) -> None:
