@@ -1,8 +1,7 @@
 """A saved adapter: its type, its lock, its bytes, and what PEFT makes of it."""
 
 import json
-import subprocess
-import sys
+import multiprocessing
 from pathlib import Path
 
 from fakes.training import TRAINING
@@ -12,27 +11,25 @@ from hermes_lab.training.lock import load_lock, lock_digest
 
 pytestmark = TRAINING
 
-MAKE = """
-import sys
-from pathlib import Path
-import torch
-from peft import LoraConfig, get_peft_model
-from transformers import LlamaConfig, LlamaForCausalLM
-from hermes_lab.training.lock import load_lock
-from hermes_lab.training.lora import save_adapter
 
-torch.manual_seed(0)
-sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-base, out = Path(sys.argv[1]), Path(sys.argv[2])
-LlamaForCausalLM(LlamaConfig(vocab_size=97, **sizes)).save_pretrained(base)
-lora = LoraConfig(task_type="CAUSAL_LM", target_modules="all-linear")
-model = get_peft_model(LlamaForCausalLM.from_pretrained(base), lora)
-for parameter in model.parameters():
-    if parameter.requires_grad:
-        torch.nn.init.normal_(parameter)
-out.mkdir()
-save_adapter(model, out, load_lock(Path("configs/locks/sft-cpu.yaml")))
-"""
+def make(base: Path, out: Path) -> None:
+    """Saves a base of random weights and an adapter on it: with the same seed, the same."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from hermes_lab.training.lora import save_adapter
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    LlamaForCausalLM(LlamaConfig(vocab_size=97, **sizes)).save_pretrained(base)
+    lora = LoraConfig(task_type="CAUSAL_LM", target_modules="all-linear")
+    model = get_peft_model(LlamaForCausalLM.from_pretrained(base), lora)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter)
+    out.mkdir()
+    save_adapter(model, out, load_lock(Path("configs/locks/sft-cpu.yaml")))
 
 
 def test_a_saved_adapter_is_the_same_bytes_anywhere_and_names_its_lock(tmp_path: Path) -> None:
@@ -45,7 +42,13 @@ def test_a_saved_adapter_is_the_same_bytes_anywhere_and_names_its_lock(tmp_path:
     for place in ("here", "there"):
         base = tmp_path / place / "some-base"
         out = tmp_path / place / "adapter"
-        subprocess.run([sys.executable, "-c", MAKE, str(base), str(out)], check=True)
+        if place == "here":
+            make(base, out)
+        else:  # where sets have another order
+            process = multiprocessing.get_context("spawn").Process(target=make, args=(base, out))
+            process.start()
+            process.join()
+            assert process.exitcode == 0
         assert sorted(path.name for path in out.iterdir()) == ["adapter_config.json", "adapter_model.safetensors"]
         files.append([(out / name).read_bytes() for name in ("adapter_config.json", "adapter_model.safetensors")])
     assert files[0] == files[1]
