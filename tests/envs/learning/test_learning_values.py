@@ -28,7 +28,7 @@ from hermes_lab.envs.learning.worth import Refused, ReviewValue, mean_value, val
 from hermes_lab.tasks.subtasks import known_skill, subtasks_of
 
 PAGE = Path("docs/learning-episodes.md")
-RATES = (0.0, 0.5)
+RATES = (0.0, 0.2, 0.5, 0.8, 1.0)
 SLIP = 0.15
 """How often the worker ignores a skill, and learns nothing from its own work."""
 
