@@ -65,7 +65,8 @@ async def scored(*plays: tuple[Task, tuple[Action, ...]]) -> list[Verdict]:
 
 def rule_of(task: Task) -> str:
     """The kind of rule in force, "" for none."""
-    return task.truth["pieces"][0].site.drawn.type if task.triggers else ""
+    kind: str = task.truth["pieces"][0].site.drawn.type if task.triggers else ""
+    return kind
 
 
 @pytest.mark.parametrize("split", SUITE.splits)
