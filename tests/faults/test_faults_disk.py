@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 from fakes.episodes import episode
 from fakes.openai_server import FakeOpenAIServer, Reply, running
-from lab_process import count, keys, lab, on_endpoint
+from lab_process import count, keys, lab_alone, on_endpoint
 
 from hermes_lab.records import EpisodeLog, episode_files, read_episodes
 
@@ -41,7 +42,7 @@ def test_a_full_disk_ends_the_run_with_one_line_and_with_space_it_goes_on(
     wanted = [{"prompt": f"Task {number}."} for number in range(TASKS)]
     run = small_disk / "run"
     args = ["run", *on_endpoint(server.base_url, tmp_path, wanted, run__concurrency=2), "--out", run, "--quiet"]
-    full = lab(*args)
+    full = lab_alone(*args)
     assert full.returncode == 3
     (line,) = full.stderr.splitlines()
     assert "No space left on device" in line
@@ -61,7 +62,7 @@ def test_a_disk_that_is_full_from_the_start_is_said_in_one_line_and_nothing_is_l
 ) -> None:
     (small_disk / "other").write_bytes(b"x" * 256 * 1024)
     args = ["run", *on_endpoint(server.base_url, tmp_path, [{"prompt": "Go."}]), "--out"]
-    full = lab(*args, small_disk / "run")
+    full = lab_alone(*args, small_disk / "run")
     assert full.returncode == 3
     (line,) = full.stderr.splitlines()
     assert "No space left on device" in line

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import anyio
 import pytest
+from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, reserved_port, running
-from lab_process import lab, on_endpoint
+from lab_process import lab_alone, on_endpoint
 
 from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ModelError
@@ -207,7 +208,7 @@ def test_a_run_accounts_for_every_fault_and_scores_none_of_them(tmp_path: Path) 
     with running(FakeOpenAIServer(answer)) as server:
         args = ["run", *on_endpoint(server.base_url, tmp_path, rows), "--out", tmp_path / "run"]
         args += ["-c", "model.max_retries=1", "-c", "model.timeout=2", "-c", "run.concurrency=20"]
-        done = lab(*args)
+        done = lab_alone(*args)
         assert done.returncode == 3, done.stderr
         assert "Traceback" not in done.stderr
         assert f"{len(always)} of {len(prompts)} episodes did not finish" in done.stderr.splitlines()[-1]

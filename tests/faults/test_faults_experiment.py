@@ -5,7 +5,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from lab_process import count, ended_in, finish, keys, lab, options, rows, start, wait_until
+from fakes.command import lab
+from lab_process import count, ended_in, finish, keys, options, rows, start, wait_until
 
 from hermes_lab.records import read_episodes
 

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from lab_process import count, ended_in, finish, keys, lab, options, rows, start, wait_until
+from fakes.command import lab
+from lab_process import count, ended_in, finish, keys, options, rows, start, wait_until
 
 from hermes_lab.runners.engine.lane_history import read_histories
 

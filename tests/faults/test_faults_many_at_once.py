@@ -3,17 +3,18 @@
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, running
-from lab_process import keys, lab, on_endpoint
+from lab_process import keys, on_endpoint
 
 from hermes_lab.records import read_episodes
 
-TASKS, SAMPLES, AT_ONCE = 300, 2, 300
+TASKS, SAMPLES, AT_ONCE = 200, 2, 200
 
 
 @pytest.mark.timeout(120)
-def test_300_rollouts_run_at_once_and_all_600_are_finished(tmp_path: Path) -> None:
-    """The server answers nobody before all of the first 300 ask at once, and everybody after 50 ms."""
+def test_200_rollouts_run_at_once_and_all_400_are_finished(tmp_path: Path) -> None:
+    """The server answers nobody before all of the first 200 ask at once, and everybody after 50 ms."""
     wanted = [{"prompt": f"Task {number}.", "expected_output": "Done."} for number in range(TASKS)]
     run = tmp_path / "run"
     with running(FakeOpenAIServer([Reply("Done.", delay=0.05)], gather=AT_ONCE)) as server:

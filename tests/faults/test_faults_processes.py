@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fakes.command import lab
 from lab_process import (
     check_same_commands,
     check_same_lanes,
@@ -16,7 +17,7 @@ from lab_process import (
     ended_in,
     finish,
     keys,
-    lab,
+    lab_alone,
     learner_tasks,
     options,
     rows,
@@ -29,7 +30,7 @@ from hermes_lab.records import read_episodes
 
 pytestmark = pytest.mark.timeout(600)
 
-TASKS, MANY = 24, 40
+TASKS, MANY = 16, 24
 
 POLICY = '''
 """A policy that logs, and kills its process at one task."""
@@ -102,7 +103,8 @@ def test_a_rollout_that_kills_its_workers_is_errored_and_the_others_are_not(
     asked = write_tasks(tmp_path, [{"prompt": prompt} for prompt in ("a", "warn", "die", "b")])
     model = options(model__provider="scripted", model__name="policy_that_dies:make", suite__path=asked)
     # One at a time: what runs beside it on a dying worker is tried again, too.
-    done = lab("run", *model, *options(run__concurrency=1), *in_processes(1), "--out", tmp_path / "run")
+    args = ["run", *model, *options(run__concurrency=1), *in_processes(1), "--out", tmp_path / "run"]
+    done = lab_alone(*args)
     assert done.returncode == 3
     episodes = {e.task_id: e for e in read_episodes(tmp_path / "run")}
     errored = [episode.error for episode in episodes.values() if episode.error]
@@ -126,7 +128,7 @@ def test_a_killed_driver_leaves_no_worker_and_resume_does_the_rest(
     finish(process)
     wait_until(lambda: not any(map(psutil.pid_exists, left)))
     assert ended_in(scratch)
-    done = lab(*tasks(), *in_processes(), "--out", out, "--resume")  # and in one process it could go on as well
+    done = lab_alone(*tasks(), *in_processes(), "--out", out, "--resume")  # and in one process it could go on as well
     assert done.returncode == 0, done.stderr
     assert rows(out) == undisturbed
     assert len(keys(out)) == TASKS

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer, Reply, function_call, reserved_port, running
 from lab_process import (
     count,
     finish,
     first_process,
     keys,
-    lab,
     on_endpoint,
     options,
     prompt_server,
