@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 from fakes.openai_server import FakeOpenAIServer
 from lab_process import (
     LEARNER,
@@ -19,7 +20,7 @@ from lab_process import (
     finish,
     first_process,
     keys,
-    lab,
+    lab_alone,
     on_endpoint,
     options,
     prompt_server,
@@ -65,7 +66,7 @@ class Torment:
 
     def measure(self) -> "Torment":
         began = time.monotonic()
-        done = lab(*self.args, "--out", self.folder / "whole")
+        done = lab_alone(*self.args, "--out", self.folder / "whole")
         self.seconds = time.monotonic() - began
         assert done.returncode == 0, done.stderr
         self.wanted = rows(self.folder / "whole")
@@ -111,7 +112,7 @@ def test_kill_9_in_mid_run_then_resume_gives_each_row_of_an_uninterrupted_run_on
     for name, args in (("run", squares(tmp_path, server, 8)), ("experiment", learning(rounds=3, round_size=2))):
         both[name] = Torment(args, tmp_path / name, after_some_episodes)
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda torment: torment.measure().go_on(kills=3), both.values()))
+        list(pool.map(lambda torment: torment.measure().go_on(kills=2), both.values()))
     assert ended_in(scratch)
 
 
@@ -125,7 +126,7 @@ def test_kill_9_in_mid_command_leaves_no_process(server: FakeOpenAIServer, tmp_p
     assert ended_in(scratch)
 
 
-KILLS = int(os.environ.get("SIMULATIONS", "12"))
+KILLS = int(os.environ.get("SIMULATIONS", "6"))
 """At random moments, half of them of `run` and half of `experiment`. `make simulations` has 100."""
 
 

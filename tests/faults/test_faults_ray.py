@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fakes.command import lab
 from fakes.ledger_sampler import LedgerSampler
 from fakes.openai_server import FakeOpenAIServer, running
 from lab_process import (
@@ -18,7 +19,7 @@ from lab_process import (
     count,
     finish,
     keys,
-    lab,
+    lab_alone,
     learner_tasks,
     options,
     rows,
@@ -32,7 +33,7 @@ from ray.cluster_utils import Cluster
 
 pytestmark = pytest.mark.long
 
-TASKS, MANY = 24, 32
+TASKS, MANY = 12, 16
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 
@@ -98,6 +99,11 @@ def on_ray(nodes: Nodes, **more: object) -> list[str]:
     return options(run__executor="ray", run__ray__address=nodes.address, **more)
 
 
+def on_two(nodes: Nodes) -> list[str]:
+    """Where it does not matter on which nodes the workers are: each loads the package anew."""
+    return on_ray(nodes, run__ray__workers=2)
+
+
 def tasks(number: int = TASKS) -> list[str]:
     return learner_tasks(number, concurrency=8)
 
@@ -122,11 +128,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, 
 
 
 def test_a_run_on_the_cluster_has_the_rows_of_one_here(nodes: Nodes, tmp_path: Path) -> None:
-    check_same_commands(tmp_path, on_ray(nodes), MANY, concurrency=16)
+    check_same_commands(tmp_path, on_two(nodes), MANY, concurrency=8)
 
 
 def test_what_lanes_learn_on_the_cluster_is_what_they_learn_here(nodes: Nodes, tmp_path: Path) -> None:
-    check_same_lanes(tmp_path, on_ray(nodes))
+    check_same_lanes(tmp_path, on_two(nodes))
 
 
 def kill_a_worker(nodes: Nodes) -> None:
@@ -169,12 +175,12 @@ def test_a_killed_driver_leaves_no_worker_and_resume_does_the_rest(
     nodes: Nodes, undisturbed: list[tuple[object, ...]], tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    process = start(*tasks(), *on_ray(nodes), "--out", out)
+    process = start(*tasks(), *on_two(nodes), "--out", out)
     wait_until(lambda: count(out) >= TASKS // 4, process)
     process.kill()
     finish(process)
     wait_until(lambda: not workers() and not nodes.sandboxes())
-    done = lab(*tasks(), *on_ray(nodes), "--out", out, "--resume")
+    done = lab_alone(*tasks(), *on_two(nodes), "--out", out, "--resume")
     assert done.returncode == 0, done.stderr
     assert rows(out) == undisturbed
     assert len(keys(out)) == TASKS
@@ -182,7 +188,7 @@ def test_a_killed_driver_leaves_no_worker_and_resume_does_the_rest(
 
 def test_an_interrupt_ends_workers_and_sandboxes(nodes: Nodes, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    process = start(*tasks(500), *on_ray(nodes), "--out", out)
+    process = start(*tasks(500), *on_two(nodes), "--out", out)
     wait_until(lambda: count(out) >= 5 and nodes.sandboxes(), process)
     process.send_signal(signal.SIGINT)
     code, errors = finish(process)
@@ -200,13 +206,13 @@ def test_groups_of_an_environment_are_sampled_on_the_cluster(nodes: Nodes, tmp_p
             "-c",
             CONFIGS / "env" / "atropos.yaml",
             *given,
-            *on_ray(nodes),
+            *on_two(nodes),
             "-n",
             2,
             "-o",
             tmp_path / "groups.jsonl",
         ]
-        done = lab("env", "process", *asked)
+        done = lab_alone("env", "process", *asked)
     assert done.returncode == 0, done.stderr
     assert "2 groups (8 sequences) sent" in done.stdout
 
@@ -214,11 +220,15 @@ def test_groups_of_an_environment_are_sampled_on_the_cluster(nodes: Nodes, tmp_p
 @pytest.mark.parametrize("resources", ["{special: 1}", "{GPU: 1, memory: 1000000}"])
 def test_workers_go_where_their_resources_are(nodes: Nodes, resources: str, tmp_path: Path) -> None:
     there = on_ray(nodes, run__ray__resources=resources)
-    process = start(*tasks(16), *there, "--out", tmp_path / "run")
-    wait_until(lambda: count(tmp_path / "run") >= 8, process)
+    process = start(*tasks(8), *there, "--out", tmp_path / "run")
+    wait_until(lambda: count(tmp_path / "run") >= 4, process)
     assert {psutil.Process(worker).ppid() for worker in workers()} == {nodes.special()}
     assert finish(process)[0] == 0
-    refused = lab(*tasks(8), *there, *options(run__ray__workers=3), "--out", tmp_path / "more")
+
+
+def test_more_workers_than_their_resources_allow_are_refused(nodes: Nodes, tmp_path: Path) -> None:
+    there = on_ray(nodes, run__ray__resources="{GPU: 1, special: 1}", run__ray__workers=3)
+    refused = lab_alone(*tasks(8), *there, "--out", tmp_path / "run")
     assert refused.returncode == 2
     assert refused.stderr.splitlines() == [
         "hermes-lab: error: run.ray.workers: the cluster has room for 2 of them, not 3"
@@ -239,7 +249,7 @@ def test_workers_go_where_their_resources_are(nodes: Nodes, resources: str, tmp_
 def test_a_cluster_that_cannot_do_it_is_told_in_one_line(
     nodes: Nodes, options_: dict[str, object], error: str, tmp_path: Path
 ) -> None:
-    failed = lab(*tasks(4), *on_ray(nodes), *options(**options_), "--out", tmp_path / "run")
+    failed = lab_alone(*tasks(4), *on_ray(nodes), *options(**options_), "--out", tmp_path / "run")
     assert failed.returncode == 2
     (line,) = failed.stderr.splitlines()
     assert line.startswith(f"hermes-lab: error: {error}")

@@ -4,14 +4,15 @@ import threading
 from pathlib import Path
 
 import pytest
+from fakes.command import lab
 from fakes.sshd import Sshd, running_sshd
-from lab_process import count, finish, keys, lab, learner_tasks, options, rows, start
+from lab_process import count, finish, keys, learner_tasks, options, rows, start
 
 from hermes_lab.records import read_attempts
 from hermes_lab.types import Episode
 
 pytestmark = pytest.mark.timeout(600)
-TASKS, CUTS = 40, 3
+TASKS, CUTS = 24, 2
 
 
 def there(server: Sshd) -> list[str]:
