@@ -101,7 +101,7 @@ real-hermes: setup $(PROGRAMS)/hermes/ready ## the real hermes-agent in four arm
 	$(LAB) compare $(HERMES)
 	$(LAB) report $(HERMES)
 
-results: setup ## reproduce the study of docs/results.md, two trainings included (takes hours; resumable)
+results: setup ## reproduce the study of docs/results.md, its trainings included (takes hours; resumable)
 	$(LAB) study configs/experiments/demonstrations.yaml
 	for seed in 1 2; do \
 	  adapter=runs/adapters/sft-seed-$$seed-v1; test -e $$adapter/card.json || \
@@ -110,6 +110,10 @@ results: setup ## reproduce the study of docs/results.md, two trainings included
 	done
 	$(LAB) study configs/experiments/flagship.yaml
 	$(LAB) study configs/experiments/course.yaml
+	test -e runs/adapters/grpo-reviews-v4/card.json || \
+	  $(LAB) train grpo -c configs/train/grpo-reviews.yaml -c parent=packaged \
+    $$(test ! -e runs/grpo-reviews || echo --resume)
+	$(LAB) study configs/experiments/reviews.yaml
 
 results-small: setup ## the same study on one task family (takes minutes)
 	$(LAB) study configs/experiments/flagship-small.yaml

@@ -100,7 +100,7 @@ def _from_repository(source: str, to: str, now: Version | None, folder: Path, sc
     same = now is not None and now.source == source
     ref = to or (now.ref if now and same else "")
     # The name alone: `main~3` is a commit, and the one that it names moves with the branch.
-    named = [*inside, "show-ref", "--verify", "--quiet", f"refs/remotes/origin/{ref}"]
+    named: list[str | Path] = [*inside, "show-ref", "--verify", "--quiet", f"refs/remotes/origin/{ref}"]
     branch = bool(ref) and attempt(named, screen)[0] == 0
     # `main~3` is `origin/main~3`: a clone has only the default branch as one of its own.
     for at in (f"origin/{ref}", ref) if ref else ("HEAD",):
