@@ -74,7 +74,13 @@ def env(tmp_path: Path, verb: str, base_url: str, *options: str) -> subprocess.C
 
 
 def arguments(verb: str, base_url: str, *options: str) -> list[str]:
-    given = [f"model.base_url={base_url}", "model.name=fake", "suite.count=4", "env.max_token_length=100000"]
+    given = [
+        f"model.base_url={base_url}",
+        "model.name=fake",
+        "suite.count=4",
+        "env.max_token_length=100000",
+        "env.group_size=4",
+    ]
     sources = [str(ROOT / "configs/env/atropos.yaml"), *given]
     return [HERMES_LAB, "env", verb, *(part for source in sources for part in ("-c", source)), *options]
 

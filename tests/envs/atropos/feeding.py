@@ -29,6 +29,7 @@ def config_of(base_url: str, *overrides: str) -> EnvConfig:
             "model.max_retries=0",
             f"suite.count={COUNT}",
             "run.concurrency=4",
+            "env.group_size=4",
             "env.max_token_length=100000",
             "env.retry_seconds=60",
             "env.trainer_seconds=300",
