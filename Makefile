@@ -156,7 +156,7 @@ test: check programs ## all checks and tests: fast, long, and with the real mode
 	@# One session: collecting the tests takes as long as many of them. In the order of the folders no long file is last.
 	@# Three workers on two cores, since many tests wait. A thread for each: torch would start two.
 	HERMES_LAB_PROGRAMS=$(PROGRAMS) OMP_NUM_THREADS=1 $(BIN)/pytest -m "not real" -n 3 --dist loadfile --no-loadscope-reorder
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m real -n 2 --dist loadfile --no-loadscope-reorder tests/real
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m real -n 2 --dist loadfile --no-loadscope-reorder tests/real tests/envs/atropos
 
 simulations: setup ## how often tests and intervals err, by simulation (takes hours; apart from `make test`)
 	@# Without the limit of 15 minutes for a test.

@@ -17,7 +17,7 @@ from hermes_lab.analysis.stats.paired import sign_flip, units_of
 
 pytestmark = pytest.mark.long
 
-EXPERIMENTS = int(os.environ.get("SIMULATIONS", "100"))
+EXPERIMENTS = int(os.environ.get("SIMULATIONS", "160"))
 """`make simulations` has 1,000."""
 FALSE_ALARM = 1e-5
 """The chance that a right method is refused by one bound, with other seeds than these."""
