@@ -47,8 +47,7 @@ def register(app: typer.Typer) -> None:
     )(grpo)
     group.command(
         "rounds",
-        help="Show the rounds of a GRPO training, also while it runs: groups used, rewards, value of reviews.\n\n"
-        "hermes-lab train rounds runs/grpo",
+        help="Show the rounds of a GRPO training.\n\nhermes-lab train rounds runs/grpo",
     )(rounds)
     group.command(
         "lock",

@@ -33,7 +33,7 @@ from ray.cluster_utils import Cluster
 
 pytestmark = pytest.mark.long
 
-TASKS, MANY = 12, 16
+TASKS, MANY = 24, 32
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 
