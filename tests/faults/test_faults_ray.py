@@ -200,7 +200,11 @@ def test_an_interrupt_ends_workers_and_sandboxes(nodes: Nodes, tmp_path: Path) -
 def test_groups_of_an_environment_are_sampled_on_the_cluster(nodes: Nodes, tmp_path: Path) -> None:
     with running(FakeOpenAIServer(LedgerSampler(4))) as model:
         given = options(
-            model__base_url=model.base_url, model__name="fake", suite__count=4, env__max_token_length=100000
+            model__base_url=model.base_url,
+            model__name="fake",
+            suite__count=4,
+            env__max_token_length=100000,
+            env__group_size=4,
         )
         asked = [
             "-c",
