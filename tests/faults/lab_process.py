@@ -18,7 +18,7 @@ from hermes_lab.types import Episode
 Found = TypeVar("Found")
 
 COMMAND = [sys.executable, "-m", "hermes_lab"]
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds after which what is waited for is held to come no more."""
 
 
