@@ -112,7 +112,7 @@ results: setup ## reproduce the study of docs/results.md, its trainings included
 	$(LAB) study configs/experiments/course.yaml
 	test -e runs/adapters/grpo-reviews-v4/card.json || \
 	  $(LAB) train grpo -c configs/train/grpo-reviews.yaml -c parent=packaged \
-    $$(test ! -e runs/grpo-reviews || echo --resume)
+  $$(test ! -e runs/grpo-reviews || echo --resume)
 	$(LAB) study configs/experiments/reviews.yaml
 
 results-small: setup ## the same study on one task family (takes minutes)

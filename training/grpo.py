@@ -208,7 +208,7 @@ def _select(grpo_run: GrpoRun, done: list[FinishedRound], by_family: Mapping[str
 
 
 def _parts(found: Collected, rules: Rules, episodes: Sequence[Episode]) -> dict[GroupKind, _Part]:
-    """The groups of each kind. What gave no group of a learning episode was to be one of reviews, even if none did."""
+    """The groups of each kind. A learning episode without a group counts as a missing group of reviews."""
     parts: dict[GroupKind, _Part] = {}
     missing: list[GroupKind] = ["review"] if found.reviews and found.refused else []
     for kind in dict.fromkeys([*missing, *(group.kind for group in found.groups)]):

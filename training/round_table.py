@@ -10,7 +10,7 @@ from hermes_lab.training.rounds import Check, FinishedRound, Rounds, stopped
 
 
 class RoundTable(msgspec.Struct, frozen=True, kw_only=True):
-    """The finished rounds and held-out evaluations of a training, and why it stopped early (""; if it did not)."""
+    """The finished rounds and held-out evaluations of a training, and why it stopped early ("" if it did not)."""
 
     rounds: list[FinishedRound]
     checks: list[Check]
@@ -43,14 +43,17 @@ class RoundTable(msgspec.Struct, frozen=True, kw_only=True):
 def read_rounds(folder: Path) -> RoundTable:
     """The rounds of the training in this folder (its `out`). Raises `ConfigError` if there is none, or a record cannot
     be read."""
-    found: list[FinishedRound] = []
+    rounds, found = Rounds(folder), []
+    damaged = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
     try:
-        while (path := folder / f"round-{len(found) + 1}" / "done.json").is_file():
-            found.append(msgspec.json.decode(path.read_bytes(), type=FinishedRound))
-        path = folder
-        checks = Rounds(folder).checks()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not a record of a GRPO training: {error}") from None
+        for done in rounds.records():
+            found.append(done)
+    except damaged as error:
+        raise ConfigError(f"{rounds.record_of(len(found) + 1)}: not a record of a GRPO training: {error}") from None
+    try:
+        checks = rounds.checks()
+    except damaged as error:
+        raise ConfigError(f"{folder}: a check.json is damaged: {error}") from None
     if not found and not checks:
         raise ConfigError(f"{folder}: no finished round of a GRPO training; give the `out` of its configuration")
     return RoundTable(rounds=found, checks=checks, stopped=stopped(folder))

@@ -1,7 +1,8 @@
 """The folder of a GRPO training: its inputs, rounds and metrics."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -140,18 +141,27 @@ class Rounds:
         """The folder of a round."""
         return self.out / f"round-{number}"
 
+    def records(self) -> Iterator[FinishedRound]:
+        """The finished rounds in order, as they were recorded. Raises `msgspec.DecodeError` at a damaged record."""
+        for number in count(1):
+            if not (path := self.record_of(number)).is_file():
+                return
+            yield msgspec.json.decode(path.read_bytes(), type=FinishedRound)
+
+    def record_of(self, number: int) -> Path:
+        """The record of a finished round."""
+        return self.folder(number) / "done.json"
+
     def done(self) -> list[FinishedRound]:
         """The finished rounds. Raises `ConfigError` if the last one's version was changed since."""
-        found: list[FinishedRound] = []
-        while (path := self.folder(len(found) + 1) / "done.json").exists():
-            found.append(msgspec.json.decode(path.read_bytes(), type=FinishedRound))
+        found = list(self.records())
         if found and (version := found[-1].version).folder and adapter_digest(Path(version.folder)) != version.digest:
             raise ConfigError(f"resume: {version.folder} is not the adapter that round {len(found)} made")
         return found
 
     def finish(self, done: FinishedRound) -> None:
         """Records a finished round."""
-        write_json(self.folder(done.round) / "done.json", done)
+        write_json(self.record_of(done.round), done)
 
     def check(self, step: int) -> Check | None:
         """The evaluation at that step, if it is finished."""

@@ -12,7 +12,7 @@ import msgspec
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.cards import CARD, Card, read_card
 from hermes_lab.training.adapters import versions
-from hermes_lab.training.rounds import MADE_FROM, FinishedRound, stopped
+from hermes_lab.training.rounds import MADE_FROM, FinishedRound, Rounds, stopped
 
 METRICS = "metrics.jsonl"
 _DEPTH = 3
@@ -97,8 +97,8 @@ def _rounds(folder: Path) -> list[FinishedRound]:
     """The finished rounds of a GRPO training; empty for other trainings."""
     found: list[FinishedRound] = []
     try:
-        while (path := folder / f"round-{len(found) + 1}" / "done.json").is_file():
-            found.append(msgspec.json.decode(path.read_bytes(), type=FinishedRound))
+        for done in Rounds(folder).records():
+            found.append(done)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # report the rounds read so far
     return found

@@ -16,7 +16,7 @@ from hermes_lab.rewards import earned_share
 from hermes_lab.types import Reward
 
 ENOUGH = 16
-"""Rollouts of a kind of tasks, from which on its rate is known."""
+"""Rollouts of a kind of tasks after which its success rate counts as known."""
 
 
 class EnvSection(EnvironmentConfig):

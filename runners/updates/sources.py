@@ -99,7 +99,7 @@ def _from_repository(source: str, to: str, now: Version | None, folder: Path, sc
     inside = (*git, "-C", clone)
     same = now is not None and now.source == source
     ref = to or (now.ref if now and same else "")
-    # The name alone: `main~3` is a commit, and the one that it names moves with the branch.
+    # Only a branch's own name is followed: `main~3` is one commit now and another one later.
     named: list[str | Path] = [*inside, "show-ref", "--verify", "--quiet", f"refs/remotes/origin/{ref}"]
     branch = bool(ref) and attempt(named, screen)[0] == 0
     # `main~3` is `origin/main~3`: a clone has only the default branch as one of its own.
