@@ -46,6 +46,7 @@ class Feeder:
                 self._client.forget()
                 self._say(f"{error}: registering again")
             finally:
+                self._leave_ready()
                 with anyio.CancelScope(shield=True):
                     if not await self._client.disconnect():
                         self._say(f"{self._client.url}: could not disconnect this environment")
@@ -84,6 +85,7 @@ class Feeder:
                 raise UnknownEnvironment(f"{self._client.url}: the trainer's step went back to {status.current_step}")
             step = status.current_step
             if steps and step + status.queue_size * self._env.group_size // info.batch_size >= steps:
+                self._leave_ready()
                 self._say(f"the trainer has reached its {steps} steps: {self._tally}")
                 return
             if self._ready:
@@ -119,6 +121,12 @@ class Feeder:
             return
         self._tally.sent([made.group for made in ready])
         self._tell(status, waiting=False)
+
+    def _leave_ready(self) -> None:
+        """Counts the groups that are ready when there is nobody to post them to any more."""
+        if self._ready:
+            self._tally.refused["not posted before the end"] += len(self._ready)
+            self._ready = []
 
     def _tell(self, status: Status, *, waiting: bool) -> None:
         line = f"step {status.current_step}, {self._tally}" + (", waiting for the trainer" if waiting else "")

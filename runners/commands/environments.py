@@ -104,12 +104,15 @@ def _check_signal(
     given = [f"suite.{other}=", f"suite.{field}={suite}"]
     config, checked = run_check([*sources, *given], lock, out, count=count, say=say)
     if json:
-        output.print_json(checked.signal.to_dict() | {"advice": checked.tips, "episodes": str(checked.folder)})
+        more = {"advice": checked.tips, "episodes": str(checked.folder), "interrupted": checked.interrupted}
+        output.print_json(checked.signal.to_dict() | more)
     else:
         solve = config.env.objective == "solve"
         what = f"rollouts, knowledge {config.env.knowledge}" if solve else f"reviews, objective {config.env.objective}"
         typer.echo(f"{suite}: groups of {config.env.group_size} {what}")
         typer.echo("\n".join(lines(checked.rows())))
+    if checked.interrupted:
+        return 130
     return 0 if checked.signal.usable else 1
 
 

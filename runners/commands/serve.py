@@ -32,6 +32,11 @@ def serve(
     model = load_config(["model.provider=vllm", "model.sampling.max_tokens=null", *(config or [])]).model
     if model.provider != "vllm":
         raise ConfigError(f"model.provider: `serve` supports only vllm, not {model.provider}")
+    if model.merge:
+        raise ConfigError(
+            "model.merge: `serve` keeps adapters apart from the weights, so that a run can check which one it uses; "
+            "remove it, or merge in the run itself (model.provider=vllm, without `serve`)"
+        )
     anyio.run(_serve, model, log)
 
 

@@ -32,7 +32,7 @@ from hermes_lab.envs.rollouts import Rollouts, open_rollouts
 from hermes_lab.envs.signal import Rated, Signal, signal_of
 from hermes_lab.errors import ConfigError, InfraError
 from hermes_lab.models.weights import Say
-from hermes_lab.records import EpisodeLog, read_episodes, write_json
+from hermes_lab.records import EpisodeLog, episode_files, read_episodes, write_json
 from hermes_lab.runners.engine.executors import open_executor
 from hermes_lab.runners.environments.learning import learn
 from hermes_lab.runners.environments.lock import load_locked
@@ -66,6 +66,9 @@ async def _serve(config: EnvConfig, api_url: str, out: Path, say: Say, *, locked
         except (AtroposError, NothingWorks) as error:
             say(str(tally))
             raise InfraError(str(error)) from None
+        except anyio.get_cancelled_exc_class():  # Ctrl-C
+            say(str(tally))
+            raise
 
 
 def run_process(
@@ -136,6 +139,8 @@ class Checked(NamedTuple):
     signal: Signal
     found: list[Explained]
     folder: Path
+    interrupted: bool = False
+    """Ctrl-C ended it; the figures are of the groups that were whole by then."""
 
     @property
     def tips(self) -> list[str]:
@@ -151,24 +156,40 @@ class Checked(NamedTuple):
             *((each.kind, each.sentence) for each in self.found),
             *([("advice", listed(self.tips))] if self.tips else []),
             ("episodes", str(self.folder)),
+            *([("stopped", "interrupted; only the groups that were complete by then are measured")] * self.interrupted),
         ]
 
 
 def run_check(
     sources: Sequence[str], lock: Path | None, out: Path | None, *, count: int, say: Say
 ) -> tuple[EnvConfig, Checked]:
-    """Measures how much the groups of `count` tasks, or learning episodes, teach. Raises `InfraError` if all rollouts
-    fail."""
+    """Measures how much the groups of `count` tasks, or learning episodes, teach; of those that are complete, after
+    Ctrl-C. Raises `InfraError` if all rollouts fail."""
     config = load_locked(sources, lock)
     check_sampling(config)
     if config.env.group_size < 2:
         raise ConfigError("env.group_size: 1 has nothing to compare; give at least 2")
-    return config, anyio.run(_check, config, out or _new_folder(), count, lock is not None, say)
+    groups, episodes, interrupted = list[Rated](), list[Episode](), False
+    tally, folder = Tally(judged=groups.append), out or _new_folder()
+    try:
+        anyio.run(_check, config, folder, count, tally, episodes, say)
+    except KeyboardInterrupt:
+        if not groups:
+            raise
+        interrupted = True
+    signal = signal_of(groups)
+    if not signal.groups:
+        raise InfraError(f"no group is whole: {tally}")
+    by_kind = {kind: [each for each in groups if kind_of(each) == kind] for kind in map(kind_of, groups)}
+    found = [
+        explained(config, kind, each, episodes, tally, locked=lock is not None)
+        for kind, each in sorted(by_kind.items())
+    ]
+    return config, Checked(signal, found, folder, interrupted)
 
 
-async def _check(config: EnvConfig, out: Path, count: int, locked: bool, say: Say) -> Checked:
-    groups, episodes = list[Rated](), list[Episode]()
-    tally = Tally(judged=groups.append)
+async def _check(config: EnvConfig, out: Path, count: int, tally: Tally, episodes: list[Episode], say: Say) -> None:
+    """Rolls out the groups of `count` items, whose episodes it adds to `episodes`."""
     with one_interrupt():
         try:
             async with _opened(config.rollouts, out, say) as (rollouts, log):
@@ -180,12 +201,6 @@ async def _check(config: EnvConfig, out: Path, count: int, locked: bool, say: Sa
                 await roll_out(_source(config, rollouts, tally, keep), tally, count, say)
         except NothingWorks as error:
             raise InfraError(str(error)) from None
-    signal = signal_of(groups)
-    if not signal.groups:
-        raise InfraError(f"no group is whole: {tally}")
-    by_kind = {kind: [each for each in groups if kind_of(each) == kind] for kind in map(kind_of, groups)}
-    found = [explained(config, kind, each, episodes, tally, locked=locked) for kind, each in sorted(by_kind.items())]
-    return Checked(signal, found, out)
 
 
 def _watched(config: EnvConfig, rollouts: Rollouts, tally: Tally, log: EpisodeLog, say: Say, *, locked: bool) -> Source:
@@ -228,7 +243,12 @@ async def _evaluate(config: EnvConfig, say: Say) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _opened(config: RunConfig, out: Path, say: Say) -> AsyncIterator[tuple[Rollouts, EpisodeLog]]:
-    """The rollouts, and the log in `out` that records their episodes."""
+    """The rollouts, and the log in `out` that records their episodes.
+
+    Raises `ConfigError` if it has some already, since new ones would have the same keys.
+    """
+    if any(path.stat().st_size for path in episode_files(out)):
+        raise ConfigError(f"{out}: already holds episodes; give another --out, or move the folder away")
     log = EpisodeLog(out)
     try:
         async with open_rollouts(config, log=out / "server.log", say=say, executor=open_executor) as rollouts:

@@ -59,21 +59,29 @@ class Person:
         limit, idle = time.monotonic() + LONGEST, 0
         while True:
             shown = self.screen().rpartition(f"> {typed}")[2]
-            # Seen several times, since the sign goes for a moment while a reply is printed.
-            idle = 0 if "Ctrl-C stops" in self._run("capture-pane", "-p") else idle + 1
+            idle = idle + 1 if self._is_asked() else 0
             if pattern.search(shown) and idle > _IDLE:
                 return shown
             if time.monotonic() > limit:
                 raise AssertionError(f"{pattern.pattern!r} was not shown after {typed!r}:\n{shown}")
             time.sleep(0.05)
 
-    def sees_no(self, text: str) -> None:
-        """Waits until `text` has gone from the screen."""
-        limit = time.monotonic() + LONGEST
-        while text in (shown := self._run("capture-pane", "-p")):
+    def is_asked(self) -> None:
+        """Waits until the agent's turn has ended and the program waits for a line."""
+        limit, idle = time.monotonic() + LONGEST, 0
+        while idle <= _IDLE:
+            idle = idle + 1 if self._is_asked() else 0
             if time.monotonic() > limit:
-                raise AssertionError(f"{text!r} is still shown:\n{shown}")
+                raise AssertionError(f"the turn has not ended:\n{self.screen()}")
             time.sleep(0.05)
+
+    def _is_asked(self) -> bool:
+        """Whether a capture shows the prompt without the hint of a running turn.
+
+        Both are gone for a moment whenever a part of a reply is printed above them, so callers look several times.
+        """
+        shown = self._run("capture-pane", "-p").rstrip()
+        return "Ctrl-C stops" not in shown and shown.rpartition("\n")[2].startswith(">")
 
     def screen(self) -> str:
         """Everything shown so far."""

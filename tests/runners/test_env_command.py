@@ -150,6 +150,18 @@ def test_check_measures_the_signal_of_a_few_groups(model: FakeOpenAIServer, tmp_
     assert len(list(read_episodes(tmp_path / "runs"))) == 12
 
 
+def test_a_folder_with_episodes_is_refused(model: FakeOpenAIServer, tmp_path: Path) -> None:
+    """Their keys would be those of the new ones, which would replace them."""
+    assert check(tmp_path, *signal_of(model.base_url)).returncode == 0
+    asked = len(model.requests)
+    again = check(tmp_path, *signal_of(model.base_url))
+    assert again.returncode == 2
+    assert again.stderr == (
+        "hermes-lab: error: runs: already holds episodes; give another --out, or move the folder away\n"
+    )
+    assert len(model.requests) == asked
+
+
 def test_check_of_a_hopeless_model_gives_advice_and_exits_1(tmp_path: Path) -> None:
     with running(FakeOpenAIServer(LedgerSampler(4, hopeless=True))) as model:
         done = check(tmp_path, *signal_of(model.base_url, "--json"))
@@ -159,6 +171,22 @@ def test_check_of_a_hopeless_model_gives_advice_and_exits_1(tmp_path: Path) -> N
     assert report["refused"] == {"equal rewards": 3}
     assert report["advice"][0].startswith("the rollouts of a task are copies of each other")
     assert sum(part["groups"] for part in report["by_knowledge"].values()) == 3
+
+
+def test_an_interrupted_check_measures_the_groups_that_are_complete(model: FakeOpenAIServer, tmp_path: Path) -> None:
+    given = ["check", "ledger", *signal_of(model.base_url, "-n", "1000", "-c", "suite.count=1000")]
+    command = [HERMES_LAB, "env", *[each for each in given if each != "-q"]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as checking:
+        assert checking.stderr
+        assert checking.stdout
+        while "3 groups (12 sequences) sent" not in (line := checking.stderr.readline()):
+            assert line, "it ended"
+        checking.send_signal(signal.SIGINT)
+        lines = checking.stdout.read().splitlines()
+        assert checking.wait(300) == 130
+    groups = int(re.findall(r"/(\d+) ", lines[1])[0])
+    assert 3 <= groups < 1000
+    assert lines[-1] == "  stopped   interrupted; only the groups that were complete by then are measured"
 
 
 def test_check_says_where_groups_are_refused_for_their_length(model: FakeOpenAIServer, tmp_path: Path) -> None:
@@ -209,7 +237,9 @@ def test_an_interrupted_serve_disconnects_and_ends_with_130(model: FakeOpenAISer
             while "mean reward" not in (line := serving.stderr.readline()):
                 assert line, "it ended"
             serving.send_signal(signal.SIGINT)
+            said = serving.stderr.read().splitlines()
             assert serving.wait(300) == 130
+        assert " sent, mean reward " in said[-1]
         unknown = httpx.request("GET", f"{url}/status-env", json={"env_id": 0})
         assert unknown.status_code == 500  # its weight among none that are connected
     finally:

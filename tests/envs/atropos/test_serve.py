@@ -1,5 +1,6 @@
 """The environment's side of the protocol, against atroposlib's own server."""
 
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from fakes.openai_server import LOGPROB
 from feeding import feeding, until
 from trajectory_server import REGISTRATION, RunApi
 
-from hermes_lab.envs.atropos.client import AtroposError
+from hermes_lab.envs.atropos.client import AtroposClient, AtroposError, NotSent
 from hermes_lab.envs.atropos.messages import MASKED, MASKED_LOGPROB
 from hermes_lab.envs.atropos.source import NothingWorks
 from hermes_lab.errors import ConfigError
@@ -224,6 +225,23 @@ async def test_a_server_that_is_killed_for_good_ends_it_with_a_line(api: RunApi,
             await anyio.to_thread.run_sync(api.next_batch)
             api.kill()
     assert "no Atropos server answers" in str(failures[0])
+
+
+async def test_groups_that_could_not_be_posted_are_counted_at_the_end(
+    api: RunApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept_back: list[int] = []
+
+    async def post(_: AtroposClient, groups: Sequence[Any]) -> None:
+        kept_back.append(len(groups))
+        raise NotSent("the server is down")
+
+    monkeypatch.setattr(AtroposClient, "post", post)
+    api.start_trainer(num_steps=100)
+    async with feeding(api.url, LedgerSampler(6), tmp_path) as fed, fed.running():
+        await until(lambda: bool(kept_back))
+    assert fed.tally.refused["not posted before the end"] >= kept_back[-1] > 0
+    assert "0 groups (0 sequences) sent, refused: not posted before the end" in str(fed.tally)
 
 
 async def test_a_server_that_buffers_a_group_ends_it_with_a_line(api: RunApi, tmp_path: Path) -> None:
