@@ -39,9 +39,9 @@ _KEY_FILE = "http-key"
 _READ = (".yaml", ".md")
 """Files that people write."""
 _ENDPOINTS = {
-    "openai": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
-    "responses": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
-    "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com/v1"),
+    "openai": ("OPENAI_BASE_URL", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "responses": ("OPENAI_BASE_URL", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
 }
 
 
@@ -52,7 +52,11 @@ def settings(variables: Mapping[str, str]) -> Iterator[str]:
         raise ConfigError(f"LLM_PROVIDER: {provider!r} is unknown; set one of {', '.join(_ENDPOINTS)} in .env")
     if not (model := variables.get("DEFAULT_MODEL")):
         raise ConfigError("DEFAULT_MODEL: is not set; set the model's name in .env")
-    variable, address = _ENDPOINTS[provider]
+    variable, address, key = _ENDPOINTS[provider]
+    if not (variables.get(variable) or variables.get(key)):
+        raise ConfigError(
+            f"{key}: is not set, and {address} needs it; set it in .env, or {variable} of an endpoint without a key"
+        )
     yield f"model.provider={provider}"
     yield f"model.name={model}"
     yield f"model.base_url={variables.get(variable) or address}"

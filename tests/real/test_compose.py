@@ -268,7 +268,8 @@ def test_a_second_up_loses_nothing(said: str, stack: Stack) -> None:
 
 def test_without_the_security_options_nothing_runs(stack: Stack) -> None:
     user = f"{CALLER}:{CALLER}"
-    plain = ["run", "--rm", "--user", user, "--env", "DEFAULT_MODEL=scripted", IMAGE, "hermes-cli", "Hello"]
+    variables = ["--env", "DEFAULT_MODEL=scripted", "--env", "OPENAI_BASE_URL=http://endpoint:9000/v1"]
+    plain = ["run", "--rm", "--user", user, *variables, IMAGE, "hermes-cli", "Hello"]
     refused = docker(*plain, ok=False)
     assert "nothing runs without isolation" in refused
     assert refused.count("\n") == 0

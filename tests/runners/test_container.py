@@ -20,7 +20,7 @@ from hermes_lab.runners.container import check_user, command, http_key, prepare,
 from hermes_lab.sandbox.docker_seccomp import seccomp_profile
 
 ROOT = Path(__file__).parents[2]
-VARIABLES = {"DEFAULT_MODEL": "my-model", "PERSISTENT_DIR": "/app/data"}
+VARIABLES = {"DEFAULT_MODEL": "my-model", "PERSISTENT_DIR": "/app/data", "OPENAI_API_KEY": "sk-1"}
 
 
 @pytest.fixture
@@ -34,9 +34,9 @@ def home(tmp_path: Path) -> Path:
     ("given", "provider", "address"),
     [
         ({}, "openai", "https://api.openai.com/v1"),
-        ({"OPENAI_BASE_URL": "http://here:8000/v1"}, "openai", "http://here:8000/v1"),
+        ({"OPENAI_BASE_URL": "http://here:8000/v1", "OPENAI_API_KEY": ""}, "openai", "http://here:8000/v1"),
         ({"LLM_PROVIDER": "responses"}, "responses", "https://api.openai.com/v1"),
-        ({"LLM_PROVIDER": "anthropic"}, "anthropic", "https://api.anthropic.com/v1"),
+        ({"LLM_PROVIDER": "anthropic", "ANTHROPIC_API_KEY": "a"}, "anthropic", "https://api.anthropic.com/v1"),
     ],
 )
 def test_the_variables_are_settings_of_a_chat(home: Path, given: dict[str, str], provider: str, address: str) -> None:
@@ -50,7 +50,16 @@ def test_the_variables_are_settings_of_a_chat(home: Path, given: dict[str, str],
 
 
 @pytest.mark.parametrize(
-    ("given", "said"), [({"DEFAULT_MODEL": ""}, "DEFAULT_MODEL: is not set"), ({"LLM_PROVIDER": "ollama"}, "'ollama'")]
+    ("given", "said"),
+    [
+        ({"DEFAULT_MODEL": ""}, "DEFAULT_MODEL: is not set"),
+        ({"LLM_PROVIDER": "ollama"}, "'ollama'"),
+        (
+            {"OPENAI_API_KEY": ""},
+            r"OPENAI_API_KEY: is not set, and https://api\.openai\.com/v1 needs it; set it in \.env",
+        ),
+        ({"LLM_PROVIDER": "anthropic"}, r"ANTHROPIC_API_KEY: is not set.* or ANTHROPIC_BASE_URL of an endpoint"),
+    ],
 )
 def test_what_is_missing_or_unknown_is_said(given: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
