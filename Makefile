@@ -15,6 +15,7 @@ HERMES := runs/real-hermes$(if $(MODEL_URL),-$(subst /,-,$(MODEL_NAME)))
 # The scripted model's gain is large enough for 6 worlds; 20 detect one of 16 points with power 0.8.
 WORLDS ?= $(if $(MODEL_URL),20,6)
 PROGRAMS := .venv/programs
+SESSION := --dist loadfile --no-loadscope-reorder --durations 60 --durations-min 10
 # Resumes the run or training that has left this file or folder.
 resume = $(if $(wildcard $(1)),--resume)
 
@@ -155,8 +156,11 @@ fast: setup ## fast tests
 test: check programs ## all checks and tests: fast, long, and with the real model, vLLM and training
 	@# One session: collecting the tests takes as long as many of them. In the order of the folders no long file is last.
 	@# Three workers on two cores, since many tests wait. A thread for each: torch would start two.
-	HERMES_LAB_PROGRAMS=$(PROGRAMS) OMP_NUM_THREADS=1 $(BIN)/pytest -m "not real" -n 3 --dist loadfile --no-loadscope-reorder
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m real -n 2 --dist loadfile --no-loadscope-reorder tests/real tests/envs/atropos
+	@# The second session runs after a failure in the first, too, so that one run shows everything.
+	export OMP_NUM_THREADS=1 failed=0; \
+	HERMES_LAB_PROGRAMS=$(PROGRAMS) $(BIN)/pytest -m "not real" -n 3 $(SESSION) || failed=1; \
+	$(BIN)/pytest -m real -n 2 $(SESSION) tests/real tests/envs/atropos || failed=1; \
+	exit $$failed
 
 simulations: setup ## how often tests and intervals err, by simulation (takes hours; apart from `make test`)
 	@# Without the limit of 15 minutes for a test.

@@ -70,7 +70,10 @@ class BatchSampler:
     def collect(self, batch: Batch) -> None:
         """Runs the rollouts that are missing in the batch's folder."""
         plan = None if batch.reviews else _plan(batch)  # refused before a server is started for it
-        self._find_server(batch.config.model)
+        if self._sharing.turns == "merge":  # the run starts its own
+            self._leave_the_port(batch.folder)
+        else:
+            self._find_server(batch.config.model)
         if self._asleep:
             for url in self._servers():
                 anyio.run(wake, url)
@@ -106,8 +109,8 @@ class BatchSampler:
 
         A training that is resumed in its steps has not looked for a server yet, and starts none here.
         """
-        if self._sharing.turns != "none" and not self._found:
-            self._await_the_end()
+        if self._sharing.turns in ("sleep", "stop") and not self._found:
+            self._await_the_end(self._log)
         if self._sharing.turns == "sleep":
             for url in self._servers():
                 self._put_to_sleep(url)
@@ -156,7 +159,7 @@ class BatchSampler:
     def _find_server(self, model: ModelConfig) -> None:
         if self._found:
             return
-        self._await_the_end()
+        self._await_the_end(self._log)
         # One of several servers is enough to start; the others are left out until they answer.
         if not any(anyio.run(_answers, url) for url in self._urls):
             self._server = anyio.run(self._start, model)
@@ -167,10 +170,21 @@ class BatchSampler:
             )
         self._found = True
 
-    def _await_the_end(self) -> None:
-        """Waits for the server of a killed training, which may still be shutting down."""
+    def _leave_the_port(self, folder: Path) -> None:
+        """Raises `ConfigError` if there is a server where the run in `folder` starts its own."""
+        _local_port(", ".join(self._urls))
+        self._await_the_end(folder)
+        if anyio.run(_answers, self._urls[0]):
+            raise ConfigError(
+                f"turns: a server runs at {self._urls[0]}, where the training starts its own with merged weights: end "
+                "that server, or give turns=none"
+            )
+
+    def _await_the_end(self, trace: Path) -> None:
+        """Waits for the server of a killed training, which may still be shutting down. `trace` is a path that such a
+        training has left."""
         deadline = time.monotonic() + _STOP_SECONDS
-        while self._log.exists() and time.monotonic() < deadline and anyio.run(_answers, self._urls[0]):
+        while trace.exists() and time.monotonic() < deadline and anyio.run(_answers, self._urls[0]):
             time.sleep(0.5)
 
     async def _start(self, model: ModelConfig) -> VllmServer:

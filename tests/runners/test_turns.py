@@ -55,6 +55,19 @@ def test_a_training_resumed_in_its_steps_needs_no_server_and_starts_none(tmp_pat
     assert not (tmp_path / "server.log").exists()
 
 
+def test_merged_weights_are_not_served_beside_somebody_elses_server(tmp_path: Path) -> None:
+    """The run would use what is served there, or its own server could not start."""
+    with running(FakeOpenAIServer(["I do not know."], models=["packaged"])) as server:
+        sampler = BatchSampler(
+            locked(server.base_url), tmp_path / "server.log", print, Listener(), Sharing(turns="merge")
+        )
+        with pytest.raises(ConfigError, match=r"turns: a server runs at http.*, where the training starts its own"):
+            sampler.collect(batch(tmp_path / "1", run_config(**{"model.base_url": server.base_url}), tasks=1))
+        sampler.rest()
+        sampler.close()
+        assert not (tmp_path / "1").exists()
+
+
 def test_a_training_resumed_in_its_steps_puts_a_running_server_to_sleep(tmp_path: Path) -> None:
     with running(FakeOpenAIServer(["I do not know."], models=["packaged"], sleep_mode=True)) as server:
         sharing = Sharing(turns="sleep")

@@ -281,6 +281,20 @@ def test_what_the_lock_decides_is_in_the_run_of_a_round(config: GrpoConfig) -> N
     assert (run.model.base_url, run.run.concurrency) == ("http://127.0.0.1:8000/v1", 8)
 
 
+def test_merged_weights_have_a_server_of_their_own_at_the_locked_address(config: GrpoConfig) -> None:
+    merging = config.model_copy(
+        update={"turns": "merge", "heldout": ("suite.name=ledger", "suite.split=heldout", "learning.arms=[off]")}
+    )
+    locked = load_lock(Path(config.lock)).model_copy(update={"max_token_length": 5000})
+    rollouts = training_batch(merging, locked, 2, "adapters/grpo-v1", Path("run"))
+    evaluation = heldout_batch(merging, locked, "adapters/grpo-v1", Path("run"))
+    for model in (rollouts.config.model, evaluation.config.model):
+        assert (model.provider, model.merge, model.adapter) == ("vllm", True, "adapters/grpo-v1")
+        assert (model.server.port, model.server.max_model_len) == (8000, 5000)
+    with pytest.raises(ConfigError, match="server_gpu: has no effect with turns=merge"):
+        load_grpo_config([f"lock={config.lock}", "rollouts=[suite.name=ledger]", "turns=merge", "server_gpu=1"])
+
+
 def test_an_evaluation_takes_no_task_that_is_trained_on(config: GrpoConfig) -> None:
     trained = config.model_copy(update={"heldout": ("suite.name=ledger", "learning.arms=[off]")})
     with pytest.raises(ConfigError, match=r"suite\.split 'train' is trained on"):
