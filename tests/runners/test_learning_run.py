@@ -187,7 +187,7 @@ def test_env_process_writes_the_groups_and_is_continued_by_the_same_command(tmp_
     out = tmp_path / "reviews.jsonl"
     with running(FakeOpenAIServer(LearningSampler(5, worlds=[2000, 2001]), models=["packaged"])) as server:
         sources = [
-            *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.options.plain=0"),
+            *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.name=ledger"),
             *("env.max_token_length=100000", "env.drop_equal_scores=false", "run.concurrency=4"),
         ]
         tally = run_process(sources, None, out, count=2, scored=True, html=True, say=say)
@@ -210,7 +210,7 @@ def test_env_check_measures_the_signal_of_reviews(tmp_path: Path) -> None:
     script = LearningSampler(5, worlds=[2000, 2001], writes=every_third)
     with running(FakeOpenAIServer(script, models=["packaged"])) as server:
         sources = [
-            *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.options.plain=0"),
+            *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.name=ledger"),
             *("env.max_token_length=100000", "run.concurrency=4", "learning.worlds=2"),
         ]
         _, checked = run_check(sources, None, tmp_path / "one", count=2, say=say)
@@ -234,7 +234,7 @@ def test_env_check_explains_reviews_and_follow_ups_apart(tmp_path: Path) -> None
     script = LearningSampler(5, worlds=[2000, 2001], writes=every_other)
     with running(FakeOpenAIServer(script, models=["packaged"])) as server:
         sources = [
-            *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.options.plain=0"),
+            *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.name=ledger"),
             *("env.max_token_length=100000", "run.concurrency=4", "learning.worlds=2", "env.objective=both"),
             *("env.group_size=2", "env.reviews.repeats=2"),
         ]
@@ -254,7 +254,7 @@ def test_env_process_warns_before_all_learning_episodes_are_paid_for(tmp_path: P
     script = LearningSampler(60, worlds=[2000], writes=lambda _: False)
     with running(FakeOpenAIServer(script, models=["packaged"])) as server:
         sources = [
-            *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.options.plain=0"),
+            *("configs/env/reviews.yaml", f"model.base_url={server.base_url}", "suite.name=ledger"),
             *("env.max_token_length=100000", "run.concurrency=1", "learning.worlds=1", "env.group_size=2"),
         ]
         run_process(sources, None, tmp_path / "o.jsonl", count=10, scored=True, html=False, say=said.append)
