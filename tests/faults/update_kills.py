@@ -78,7 +78,7 @@ def kill_updates(lab: SmallLab | RealLab, folder: Path, kills: int, seed: int) -
         lab.release(wanted)
         process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
         try:
-            process.wait(moments.uniform(0, seconds))
+            process.wait(moments.uniform(0, 1.2 * seconds))  # some end, so that the last moments are among these
             seen["ended by itself"] += 1
         except subprocess.TimeoutExpired:
             process.kill()
