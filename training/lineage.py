@@ -64,11 +64,13 @@ def lineage(folder: Path, root: Path) -> Lineage:
 def _lines(ancestor: Ancestor) -> list[str]:
     card = ancestor.card
     metrics = ", ".join(f"{name} {value:.4g}" for name, value in card.metrics.items()) or "none"
+    refused = ", ".join(f"{count} {reason}" for reason, count in card.refused.items())
     return [
         f"{card.name}: {card.method} of {card.base_model}, {card.created_at}, {ancestor.folder}",
         f"  adapter   sha256 {card.digest}",
         f"  base      sha256 {card.base_digest}",
         f"  data      sha256 {card.data_digest}: {card.rows} rows, {card.trained_tokens} trained tokens",
+        *([f"  refused   {refused}"] if refused else []),
         f"  runs      {', '.join(card.runs)}",
         f"  lock      sha256 {card.lock_digest}",
         f"  last step {metrics} ({card.steps} steps, {card.seconds:.0f} s)",

@@ -140,6 +140,7 @@ def test_a_lineage_goes_back_to_the_bare_model(tmp_path: Path) -> None:
     for part in (
         "1 of 2 solved, 50.0 % (9.5-90.5 %)",
         adapter_digest(last),
+        "  refused   3 not accepted\n",
         read_card(first).lock_digest,
         "packaged: the base",
     ):
