@@ -125,6 +125,7 @@ def test_a_kill_at_any_moment_leaves_an_old_or_a_new_version(tmp_path: Path) -> 
     seen = kill_updates(SmallLab(tmp_path), tmp_path, _KILLS, seed=7)
     assert seen["old"] + seen["new"] == _KILLS
     assert seen["old"]
+    assert seen["new"]
 
 
 def test_a_closed_terminal_does_not_end_an_update(world: World, release: str) -> None:

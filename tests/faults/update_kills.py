@@ -1,5 +1,7 @@
 """Kills `hermes-lab update` at random moments, and asks the installed program for its version after each kill.
 
+Every second update is killed after it has switched to the new version.
+
     PYTHONPATH=tests python tests/faults/update_kills.py --kills 100
     PYTHONPATH=tests python tests/faults/update_kills.py --kills 100 --real --wheels wheelhouse
 
@@ -78,7 +80,11 @@ def kill_updates(lab: SmallLab | RealLab, folder: Path, kills: int, seed: int) -
         lab.release(wanted)
         process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
         try:
-            process.wait(moments.uniform(0, 1.2 * seconds))  # some end, so that the last moments are among these
+            if number % 2:
+                _await_switch(process, at / "current")
+                process.wait(moments.uniform(0, seconds / 20))
+            else:
+                process.wait(moments.uniform(0, seconds))
             seen["ended by itself"] += 1
         except subprocess.TimeoutExpired:
             process.kill()
@@ -100,6 +106,12 @@ def kill_updates(lab: SmallLab | RealLab, folder: Path, kills: int, seed: int) -
     left = [path.name for path in (at / "versions").iterdir()]
     assert len(left) == 2, f"left: {left}"
     return seen
+
+
+def _await_switch(process: "subprocess.Popen[bytes]", link: Path) -> None:
+    before = link.readlink()
+    while process.poll() is None and link.readlink() == before:
+        time.sleep(0.001)
 
 
 def main() -> None:
