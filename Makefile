@@ -159,7 +159,7 @@ test: check programs ## all checks and tests: fast, long, and with the real mode
 	@# The second session runs after a failure in the first, too, so that one run shows everything.
 	export OMP_NUM_THREADS=1 failed=0; \
 	HERMES_LAB_PROGRAMS=$(PROGRAMS) $(BIN)/pytest -m "not real" -n 3 $(SESSION) || failed=1; \
-	$(BIN)/pytest -m real -n 2 $(SESSION) tests/real tests/envs/atropos || failed=1; \
+	$(BIN)/pytest -m real -n 2 $(SESSION) tests/real || failed=1; \
 	exit $$failed
 
 simulations: setup ## how often tests and intervals err, by simulation (takes hours; apart from `make test`)

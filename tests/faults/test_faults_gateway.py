@@ -15,7 +15,7 @@ pytestmark = [
 
 
 async def test_nothing_is_lost_answered_twice_or_out_of_order(tmp_path: Path) -> None:
-    figures = await soak(80, 2, 2, tmp_path)
+    figures = await soak(40, 1, 2, tmp_path)
     found = figures.lost, figures.twice, figures.out_of_order, figures.other
     assert figures.is_clean, f"{figures}: {found}"
-    assert figures.messages == 80
+    assert figures.messages == 40

@@ -13,7 +13,7 @@ from hermes_lab.types import Episode
 
 pytestmark = pytest.mark.timeout(600)
 FAKE = Path(__file__).parents[1] / "fakes" / "mcp_server.py"
-TASKS, KILLS = 24, 3
+TASKS, KILLS = 12, 2
 NOTE = {
     "name": "note",
     "description": "Writes a number to a file.",
@@ -45,7 +45,7 @@ def test_kill_9_with_a_server_in_every_sandbox_doubles_no_row_and_leaves_no_proc
         model__name="fakes.tool_caller:tool_caller",
         agent__toolsets="[terminal]",
         suite__path=write_tasks(tmp_path, tasks),
-        run__concurrency=16,
+        run__concurrency=6,
     )
     args = ["run", "-c", str(config), *chosen, "--out", str(run), "--quiet"]
     for kill in range(KILLS):

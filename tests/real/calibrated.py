@@ -1,8 +1,6 @@
 """Runs of the calibrated learner, held against what they are expected to be."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+import hermes_lab
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.manifest import read_manifest
@@ -24,10 +23,8 @@ LANES = int(os.environ.get("SIMULATIONS", "6"))
 
 
 def learn(run: Path, *overrides: str) -> pd.DataFrame:
-    """`hermes-lab experiment`, and what it measured."""
-    options = [part for override in (f"learning.worlds={LANES}", *overrides) for part in ("-c", override)]
-    command = [sys.executable, "-m", "hermes_lab", "experiment", "-c", CALIBRATION, *options]
-    subprocess.run([*command, "--out", str(run), "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    """What an experiment measured."""
+    hermes_lab.experiment(CALIBRATION, f"learning.worlds={LANES}", *overrides, out=run, progress=False)
     return measured(run)
 
 

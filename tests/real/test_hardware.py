@@ -1,6 +1,7 @@
 """The section `hardware` of a lock, on a tiny model and a CPU: it changes what fits, not what is learned."""
 
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,23 @@ from hermes_lab.training.sft import train_sft
 pytestmark = TRAINING
 
 
-@pytest.fixture(autouse=True)
-def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def without_gpu() -> Iterator[None]:
     """A lock for a GPU is refused on a CPU; here its other values are tested."""
-    monkeypatch.setattr(lora, "check_device", lambda *_, **__: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lora, "check_device", lambda *_, **__: None)
+        yield
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tiny_model(tmp_path_factory.mktemp("tiny") / "base"))
+
+
+@pytest.fixture(scope="module")
+def plain(base: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The weights of an adapter trained without any of it."""
+    return trained(base, tmp_path_factory.mktemp("plain") / "run")
 
 
 def trained(base: str, folder: Path, **section: Any) -> Any:
@@ -50,10 +59,11 @@ def config_of(base: str, folder: Path, **section: Any) -> TrainConfig:
     [{"packing": True}, {"gradient_checkpointing": True}, {"packing": True, "gradient_checkpointing": True}],
     ids=lambda hardware: "+".join(hardware),
 )
-def test_packing_and_checkpointing_train_the_same_adapter(base: str, tmp_path: Path, hardware: dict[str, bool]) -> None:
+def test_packing_and_checkpointing_train_the_same_adapter(
+    base: str, plain: Any, tmp_path: Path, hardware: dict[str, bool]
+) -> None:
     import torch
 
-    plain = trained(base, tmp_path / "plain")
     other = trained(base, tmp_path / "other", **hardware)
     assert any(tensor.abs().max() > 0.01 for name, tensor in plain.items() if "lora_B" in name)
     torch.testing.assert_close(other, plain, atol=1e-3, rtol=0.02)

@@ -25,7 +25,9 @@ pytestmark = pytest.mark.long
 
 PROGRAMS = Path(os.environ.get("HERMES_LAB_PROGRAMS", ".venv/programs")).absolute()
 AT = {"hermes": "hermes", "mini-swe-agent": "mini", **dict.fromkeys(("claude", "codex", "qwen", "opencode"), "npm")}
-CALIBRATION = ("configs/real-hermes.yaml", "learning.worlds=2", "learning.rounds=2")
+CALIBRATION = ("configs/real-hermes.yaml", "learning.worlds=1", "learning.rounds=2")
+ARMS = (("learning.arms=[on]", "learning.rounds=3"), ("learning.arms=[off,placebo,oracle]",))
+"""All four. What the arm `on` writes in two tasks helps it in the third."""
 
 
 def installed(name: str) -> str:
@@ -56,32 +58,44 @@ def calibration(tmp_path: Path, out: str, *more: str) -> list[Episode]:
     return sorted(read_episodes(tmp_path / out), key=lambda episode: episode.key)
 
 
-def test_the_real_hermes_has_the_outcomes_of_the_own_loop(tmp_path: Path) -> None:
-    theirs = calibration(tmp_path, "theirs", f"agent.at={installed('hermes')}")
-    own = calibration(tmp_path, "own", "agent.program=")
-    assert len(theirs) == 16
-    for ours, other in zip(own, theirs, strict=True):
+def in_all_arms(tmp_path: Path, *more: str) -> list[Episode]:
+    return [episode for out, arms in enumerate(ARMS) for episode in calibration(tmp_path, str(out), *more, *arms)]
+
+
+@pytest.fixture(scope="module")
+def real_hermes(tmp_path_factory: pytest.TempPathFactory) -> list[Episode]:
+    """The real hermes-agent."""
+    return in_all_arms(tmp_path_factory.mktemp("real"), f"agent.at={installed('hermes')}")
+
+
+def test_the_real_hermes_has_the_outcomes_of_the_own_loop(real_hermes: list[Episode], tmp_path: Path) -> None:
+    own = in_all_arms(tmp_path, "agent.program=")
+    assert len(real_hermes) == 9
+    for ours, other in zip(own, real_hermes, strict=True):
         assert (other.key, other.status) == (ours.key, "ok")
         assert (other.success, len(other.verdicts)) == (ours.success, len(ours.verdicts))
         # Its own reviews have written what those of the lab's own loop have.
         assert other.skills.snapshot == ours.skills.snapshot
-    arms = {arm: [e.success for e in theirs if e.lane.startswith(arm)] for arm in ("off", "placebo", "oracle")}
-    assert arms["off"] == arms["placebo"]
-    assert all(arms["oracle"])
+    of_arm = {arm: [e for e in real_hermes if e.lane.startswith(arm)] for arm in ("off", "placebo", "oracle", "on")}
+    solved = {arm: [episode.success for episode in episodes] for arm, episodes in of_arm.items()}
+    assert solved["off"] == solved["placebo"]
+    assert all(solved["oracle"])
+    assert not any(solved["off"])
+    assert solved["on"][-1], "what its reviews had written helped"
 
 
-def test_two_runs_of_the_real_hermes_ask_the_same(tmp_path: Path) -> None:
+def test_two_runs_of_the_real_hermes_ask_the_same(real_hermes: list[Episode], tmp_path: Path) -> None:
     """Less the day, which it tells the model."""
-    at, one = f"agent.at={installed('hermes')}", ("learning.worlds=1", "learning.rounds=2", "learning.arms=[on]")
+    again = calibration(tmp_path, "again", f"agent.at={installed('hermes')}", "learning.arms=[on]")
     volatile = find_program("hermes").volatile
     first, second = (
         [
             (volatile(message.content), [(call.name, call.arguments) for call in message.tool_calls])
-            for episode in calibration(tmp_path, out, at, *one)
+            for episode in episodes
             for trajectory in (episode.trajectory, episode.review.trajectory if episode.review else None)
             for message in (trajectory.messages if trajectory else ())
         ]
-        for out in ("first", "second")
+        for episodes in ([each for each in real_hermes if each.lane.startswith("on") and each.round < 2], again)
     )
     assert first == second
     assert len(first) > 20
@@ -96,7 +110,6 @@ def test_a_review_that_takes_five_seconds_is_finished_and_harvested(tmp_path: Pa
         f"agent.at={installed('hermes')}",
         slow,
         "suite.options={ruled: 1, plain: 0}",
-        "learning.worlds=1",
         "learning.rounds=1",
         "learning.arms=[on]",
     )
@@ -189,8 +202,6 @@ def test_a_programs_own_memory_is_carried(name: str, policy: str, tmp_path: Path
         "agent.carry_state=true",
         "agent.review=none",
         f"model.name={__name__.rpartition('.')[2]}:{policy}",
-        "learning.worlds=1",
-        "learning.rounds=2",
         "learning.arms=[off,on]",
     )
     recalled = {(episode.lane.partition("-")[0], episode.round): SECRET in _told(episode) for episode in episodes}

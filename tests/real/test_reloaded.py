@@ -1,4 +1,6 @@
-"""A saved adapter computes what the model computed at the end of its training: reloaded, served, and merged.
+"""A saved adapter computes what the model computed at the end of its training: reloaded, merged, and served.
+
+Merged weights are served in test_whole_line.py and test_results_small.py.
 
 Everything is computed in float32, since the rounding of bfloat16 is larger than the bound.
 """
@@ -98,18 +100,15 @@ def test_a_reloaded_and_a_merged_adapter_have_the_logits_of_the_trained_one(
     assert largest(trained.logits_TV, merged) < BOUND
 
 
-@pytest.mark.parametrize("how", ["as an adapter", "merged"])
 async def test_vllm_has_the_log_probabilities_of_the_trained_one(
-    trained: Trained, packaged: Path, tmp_path: Path, how: str
+    trained: Trained, packaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
 
-    weights = packaged
-    if how == "merged":
-        weights = tmp_path / "merged"
-        merge_into(weights, packaged, trained.folder, dtype="float32")
-    async with VllmServer(weights, IN_FLOAT32, name="model", log=tmp_path / "server.log") as server:
-        name = "model" if how == "merged" else (await server.load_adapter(trained.folder)).name
+    monkeypatch.delenv("VLLM_ENABLE_V1_MULTIPROCESSING", raising=False)  # the processes that a user's server has
+
+    async with VllmServer(packaged, IN_FLOAT32, name="model", log=tmp_path / "server.log") as server:
+        name = (await server.load_adapter(trained.folder)).name
         async with Endpoint(server.base_url) as endpoint:
             # The prompt's own log-probabilities: of the same tokens, whatever is sampled after them.
             body = {"model": name, "prompt": trained.ids, "max_tokens": 1, "prompt_logprobs": 0}
@@ -118,5 +117,5 @@ async def test_vllm_has_the_log_probabilities_of_the_trained_one(
     served = [row[str(id_)]["logprob"] for row, id_ in zip(choice["prompt_logprobs"], trained.ids, strict=True) if row]
     ids_T = torch.tensor(trained.ids)
     own_T = torch.log_softmax(trained.logits_TV[:-1], dim=-1).gather(1, ids_T[1:, None])[:, 0]
-    print(how, largest(own_T, torch.tensor(served)))
+    print(largest(own_T, torch.tensor(served)))
     assert largest(own_T, torch.tensor(served)) < BOUND

@@ -1,6 +1,7 @@
 """Groups of reviews hold what vLLM sampled: every reply is trained in its own row, after the prompt that it had."""
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -10,9 +11,8 @@ import anyio.to_thread
 import pytest
 from fakes.episodes import conversation, record, trajectory
 from fakes.review_values import review_value
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_sampled_tokens import TEXT, Reply, relay, trained_runs
+from test_sampled_tokens import TEXT, Reply, about, drawn, relay, trained_runs
 
 from hermes_lab.agent.loop import result_messages
 from hermes_lab.agent.tokens import TokenTrace
@@ -168,6 +168,18 @@ async def reviewed(url: str, plan: Plan) -> tuple[ScoredGroup, list[list[Sampled
     return review_group(Reviewed(lane, 0, episode, Knowledge(), ()), values), seen
 
 
+async def all_reviewed(url: str, plans: Sequence[Plan]) -> list[tuple[ScoredGroup, list[list[Sampled]]]]:
+    found = {}
+
+    async def keep(number: int) -> None:
+        found[number] = await reviewed(url, plans[number])
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(len(plans)):
+            tasks.start_soon(keep, number)
+    return [found[number] for number in range(len(plans))]
+
+
 def sampled_in(group: ScoredGroup, fork: int) -> list[Sampled]:
     """Each run of trained tokens of a review, with all that stands before it and its log-probabilities."""
     found = []
@@ -184,18 +196,13 @@ def test_every_row_of_a_review_is_what_vllm_sampled_in_it(vllm_url: str) -> None
     """Whatever the conversation holds: tokens, prompts and log-probabilities, also of reviews with several turns and a
     rewritten prompt."""
     several = rewritten = 0
-
-    @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-    @given(plan=plans)
-    def check(plan: Plan) -> None:
-        nonlocal several, rewritten
-        group, seen = anyio.run(reviewed, vllm_url, plan)
-        for fork, (own, answers) in enumerate(zip(seen, plan.reviews, strict=True)):
-            assert len(own) == len(answers) + 1
-            assert sampled_in(group, fork) == own
-            several += len(own) > 1
-            rewritten += group.samples.count(fork) > 1
-
-    check()
+    chosen = drawn(plans, 25)
+    for plan, (group, seen) in zip(chosen, anyio.run(all_reviewed, vllm_url, chosen), strict=True):
+        with about(plan):
+            for fork, (own, answers) in enumerate(zip(seen, plan.reviews, strict=True)):
+                assert len(own) == len(answers) + 1
+                assert sampled_in(group, fork) == own
+                several += len(own) > 1
+                rewritten += group.samples.count(fork) > 1
     assert several >= 10
     assert rewritten >= 5

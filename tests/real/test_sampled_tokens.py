@@ -4,9 +4,10 @@ The truth is taken between the client and the server: a relay writes down every 
 """
 
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from itertools import product
+from typing import NamedTuple, TypeVar
 
 import aiohttp
 import anyio
@@ -47,6 +48,9 @@ TEXT = st.text(max_size=40) | st.sampled_from(
     ["<|im_end|>", "<|im_start|>assistant\nDone.", "<tool_call>", "naïve 🙂\u200d\r\n", "  two  spaces ", "</s>"]
 )
 """Prompts and tool output, with what a template or a tokenizer may treat specially."""
+
+
+P = TypeVar("P")
 
 
 class Reply(NamedTuple):
@@ -271,26 +275,44 @@ def of_columns(groups: list[ScoredGroup]) -> list[Reply]:
     return found
 
 
+def drawn(plans: st.SearchStrategy[P], examples: int) -> list[P]:
+    """So many plans, which are then talked about all at once: a batch costs vLLM hardly more than one conversation."""
+    found: list[P] = []
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(plan=plans)
+    def draw(plan: P) -> None:
+        found.append(plan)
+
+    draw()
+    assert len(found) == examples
+    return found
+
+
+@contextmanager
+def about(plan: object) -> Iterator[None]:
+    """A check that fails says of which plan."""
+    try:
+        yield
+    except AssertionError as error:
+        error.add_note(f"of {plan}")
+        raise
+
+
 class Seen:
     """Checks plans, and counts what the checks depend on."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self) -> None:
         self.pairs = self.calls = self.cut = self.divided = 0
 
-    def check(self, plan: Plan) -> None:
-        talks: dict[int, tuple[Episode, list[Reply]]] = {}
-
-        async def keep(sample: int) -> None:
-            talks[sample] = await talk(self.url, plan, sample)
-
-        async def both() -> None:
-            async with anyio.create_task_group() as group:
-                for sample in (0, 1):
-                    group.start_soon(keep, sample)
-
-        anyio.run(both)
-        episodes, replies = [talks[n][0] for n in (0, 1)], [talks[n][1] for n in (0, 1)]
+    def check(self, plan: Plan, talks: Sequence[tuple[Episode, list[Reply]]]) -> None:
+        episodes, replies = [episode for episode, _ in talks], [own for _, own in talks]
         assert all(len(each) == len(plan.results) + 1 for each in replies)
         for episode, own in zip(episodes, replies, strict=True):
             check_sft(episode, own)
@@ -306,22 +328,25 @@ class Seen:
         self.divided += len(episode.trajectory.branches) > 1
 
 
+async def talked(url: str, plans: Sequence[Plan]) -> dict[tuple[int, int], tuple[Episode, list[Reply]]]:
+    """The two conversations of each plan, by its number and theirs."""
+    talks = {}
+
+    async def keep(number: int, sample: int) -> None:
+        talks[number, sample] = await talk(url, plans[number], sample)
+
+    async with anyio.create_task_group() as group:
+        for number, sample in product(range(len(plans)), (0, 1)):
+            group.start_soon(keep, number, sample)
+    return talks
+
+
 def checked(url: str, plans: st.SearchStrategy[Plan], examples: int) -> Seen:
-    seen = Seen(url)
-
-    # Not made smaller if one fails: each try asks the server.
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(plan=plans)
-    def check(plan: Plan) -> None:
-        seen.check(plan)
-
-    check()
+    seen, chosen = Seen(), drawn(plans, examples)
+    talks = anyio.run(talked, url, chosen)
+    for number, plan in enumerate(chosen):
+        with about(plan):
+            seen.check(plan, [talks[number, sample] for sample in (0, 1)])
     return seen
 
 

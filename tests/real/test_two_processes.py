@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.command import lab
 from fakes.episodes import conversation, episode, trajectory, with_review, write_run
 from fakes.tiny_model import tiny_model
 from fakes.training import TRAINING, hardware, smoke_lock
 
 from hermes_lab.models.cards import read_card
+from hermes_lab.training import lora
 from hermes_lab.types import Message, Verdict
 
 pytestmark = TRAINING
@@ -26,19 +28,31 @@ LAUNCHERS = {
 }
 
 
-def train(method: str, folder: Path, launcher: str, lock: str) -> subprocess.CompletedProcess[str]:
-    """Trains in two processes, or in one if there is no `launcher`."""
-    processes = 2 if launcher else 1
-    launch = ["-m", *LAUNCHERS[launcher]] if launcher else []
-    command = [sys.executable, *launch, "-m", "fakes.gpu_lock_on_cpu", "train", method]
-    given = [f"lock={lock}", f"data=[{folder / 'run'}]", f"adapters={folder / f'adapters-{processes}'}", "name=made"]
+@pytest.fixture(autouse=True)
+def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock for a GPU is accepted on this CPU."""
+    monkeypatch.setattr(lora, "check_device", lambda *_, **__: None)
+
+
+def train(method: str, folder: Path, lock: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Trains in this process."""
+    return lab("train", method, *sources(folder, lock, 1), **environment)
+
+
+def train_in_two(method: str, folder: Path, lock: str, launcher: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", *LAUNCHERS[launcher], "-m", "fakes.gpu_lock_on_cpu", "train", method]
     return subprocess.run(
-        [*command, *(part for value in given for part in ("-c", value))],
+        [*command, *sources(folder, lock, 2)],
         capture_output=True,
         text=True,
         check=False,
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
     )
+
+
+def sources(folder: Path, lock: str, processes: int) -> list[str]:
+    given = [f"lock={lock}", f"data=[{folder / 'run'}]", f"adapters={folder / f'adapters-{processes}'}", "name=made"]
+    return [part for value in given for part in ("-c", value)]
 
 
 def weights(folder: Path, processes: int) -> Any:
@@ -64,8 +78,7 @@ def test_two_processes_train_the_adapter_of_one(tmp_path: Path, method: str, lau
         write_run(tmp_path / "run", *(episode(f"task {n}" * (n + 1)) for n in range(6)), with_review("the last"))
     else:
         write_run(tmp_path / "run", *(sample(task, n) for task in "tuvwx" for n in (0, 1)))
-    for processes, started in ((1, ""), (2, launcher)):
-        done = train(method, tmp_path, started, lock)
+    for processes, done in ((1, train(method, tmp_path, lock)), (2, train_in_two(method, tmp_path, lock, launcher))):
         assert done.returncode == 0, done.stderr
         assert done.stdout.split() == [str(tmp_path / f"adapters-{processes}" / "made-v1")]
     one, two = steps(tmp_path, 1), steps(tmp_path, 2)
@@ -84,11 +97,13 @@ def sample(task_id: str, number: int) -> Any:
     return episode(task_id, sample=number, score=score, verdicts=(verdict,), trajectory=trajectory(messages))
 
 
-def test_a_batch_that_processes_cannot_share_is_refused_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_batch_that_processes_cannot_share_is_refused_in_each(tmp_path: Path, rank: str) -> None:
     base = str(tiny_model(tmp_path / "base"))
     lock = smoke_lock(tmp_path, "sft", base_model=base, tokenizer=base, batch_size=3)
     write_run(tmp_path / "run", episode("task"))
-    done = train("sft", tmp_path, "accelerate", lock)
+    launched = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    done = train("sft", tmp_path, lock, **launched)
     assert done.returncode != 0
     assert "batch_size is locked at 3, which 2 processes cannot share evenly" in done.stderr
-    assert not (tmp_path / "adapters-2").exists()
+    assert not (tmp_path / "adapters-1").exists()

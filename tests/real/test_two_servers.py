@@ -1,14 +1,17 @@
-"""Two real vLLM servers as one model: both are asked, both have the adapter, and one goes and comes back."""
+"""vLLM at two addresses as one model: both are asked, and one goes and comes back as a new server without the adapter.
+
+Until it goes, the second address is a relay to the first.
+"""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio
 import pytest
 from lora import random_adapter
+from test_sampled_tokens import Reply, relay
 
 from hermes_lab.config.schema import ModelConfig, SamplingConfig, ServerConfig
 from hermes_lab.models import fleet
@@ -28,12 +31,6 @@ ASK = [Message("system", "You are brief."), Message("user", "Name a colour.")]
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@asynccontextmanager
-async def another(weights: Path, log: Path, port: int | None = 0) -> AsyncIterator[str]:
-    async with VllmServer(weights, ServerConfig(port=port or 0), name=PACKAGED, log=log) as server:
-        yield server.base_url
 
 
 async def answered(base_url: str) -> int:
@@ -72,25 +69,29 @@ async def test_rollouts_go_to_both_servers_and_a_lost_one_comes_back_with_its_ad
         if line.endswith(" is back"):
             back.set()
 
+    relayed: list[Reply] = []
     async with AsyncExitStack() as first:
-        url = await first.enter_async_context(another(packaged, tmp_path / "first.log"))
-        config = ModelConfig(base_url=f"{vllm_url},{url}", sampling=SamplingConfig(max_tokens=24))
+        url = await first.enter_async_context(relay(vllm_url, relayed))
+        sampling = SamplingConfig(max_tokens=24)
+        config = ModelConfig(base_url=f"{vllm_url},{url}", token_ids=True, sampling=sampling)
         models = open_endpoints(config, ["", str(adapter)], tool_format="hermes", concurrency=8, say=say)
         async with models as (bare, tuned):
-            before = [await answered(each) for each in (vllm_url, url)]
             (plain,) = await ask(bare, 1)
+            before, relayed_before = await answered(vllm_url), len(relayed)
             assert plain not in await ask(tuned, 8)
-            after = [await answered(each) for each in (vllm_url, url)]
-            assert all(now >= then + 4 for then, now in zip(before, after, strict=True))
+            there = len(relayed) - relayed_before
+            assert there >= 4
+            assert await answered(vllm_url) - before - there >= 4
 
             await first.aclose()
             assert plain not in await ask(tuned, 4)
             assert [line for line in said if line.startswith(f"{url} is taken out")]
 
-            async with another(packaged, tmp_path / "second.log", urlsplit(url).port) as again:
+            at = ServerConfig(port=urlsplit(url).port or 0)
+            async with VllmServer(packaged, at, name=PACKAGED, log=tmp_path / "server.log") as again:
                 with anyio.fail_after(30):
                     await back.wait()
-                async with Endpoint(again) as endpoint:
+                async with Endpoint(again.base_url) as endpoint:
                     assert tuned.identity.adapter in await served_models(endpoint)
                 assert plain not in await ask(tuned, 8)
-                assert await answered(again) >= 4
+                assert await answered(again.base_url) >= 4

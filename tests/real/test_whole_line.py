@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from fakes import command
 
 from hermes_lab.envs.groups import read_groups, validate_group
 from hermes_lab.models.adapters import adapter_digest
@@ -25,7 +26,15 @@ ASKED = [
 
 
 def lab(*args: str | Path) -> str:
+    """What a station of the line prints."""
     done = subprocess.run([sys.executable, "-m", "hermes_lab", *map(str, args)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def said(*args: str | Path) -> str:
+    """What a command that only reads runs prints."""
+    done = command.lab(*args)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -35,27 +44,28 @@ def given(sources: Sequence[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def line(vllm_url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs every station through the command line, once for all tests of this file."""
     root = tmp_path_factory.mktemp("line")
     lab("experiment", *given(["configs/demonstrations.yaml", *SHOWN]), "--out", root / "demonstrations")
     shown = ["configs/train/sft.yaml", "lock=configs/locks/sft-smoke.yaml", f"data=[{root}/demonstrations]"]
     lab("train", "sft", *given([*shown, f"adapters={root}/adapters"]))
     asked = ["configs/heldout.yaml", *ASKED]
-    lab("experiment", *given(asked), "--out", root / "base")
+    there = ["model.provider=openai", f"model.base_url={vllm_url}", "model.merge=false"]
+    lab("experiment", *given([*asked, *there]), "--out", root / "base")
     lab("experiment", *given([*asked, f"model.adapter={root}/adapters/sft-v1"]), "--out", root / "tuned")
     return root
 
 
 def test_calls_and_success_rise_from_nothing_on_held_out_worlds(line: Path) -> None:
-    report = json.loads(lab("compare", line / "base", line / "tuned", "--json"))
+    report = json.loads(said("compare", line / "base", line / "tuned", "--json"))
     (found,) = (c for c in report["comparisons"] if c["metric"] == "success")
     assert found["before"]["rate"] <= 0.1
     assert found["after"]["rate"] >= 0.5
     assert found["p_value"] < 0.01
     # The untuned model asks for no tool, so its first calls are not compared.
     for name, calls in (("base", 0), ("tuned", 24)):
-        (group,) = json.loads(lab("summary", line / name, "--json"))["groups"]
+        (group,) = json.loads(said("summary", line / name, "--json"))["groups"]
         assert group["first_call_ok"]["of"] == calls
         assert group["first_call_ok"]["count"] >= 0.9 * calls
 
@@ -81,14 +91,13 @@ def test_tokens_of_every_episode_are_those_that_vllm_sampled(line: Path) -> None
 
 def test_scored_groups_are_exported_and_whole(line: Path) -> None:
     path = line / "groups.jsonl"
-    lab("export", line / "tuned", "--format", "groups", "-o", path)
+    said("export", line / "tuned", "--format", "groups", "-o", path)
     groups = read_groups(path)  # checks each of them
     assert len({key for group in groups for key in group.episodes}) == 24
 
 
 def test_the_fit_is_drawn_and_does_not_claim_what_so_few_episodes_cannot_show(line: Path) -> None:
-    said = lab("fit", line / "base", line / "tuned")
-    assert said.count("not identified") == 2
+    assert said("fit", line / "base", line / "tuned").count("not identified") == 2
     assert (line / "base" / "plots" / "learning-curve.png").stat().st_size > 10_000
 
 
@@ -104,9 +113,9 @@ def test_grpo_rounds_are_each_by_the_version_before_with_rollouts_on_ray(line: P
     values["grpo"] |= {"temperature": 1.5}
     source, lock = tmp_path / "values.yaml", tmp_path / "lock.yaml"
     source.write_text(yaml.safe_dump(values))
-    lab("train", "lock", source, "-o", lock)
+    said("train", "lock", source, "-o", lock)
     hard = [*PLAIN, "suite.options.plain=7", "suite.options.names=many", "agent.max_iterations=3", "run.executor=ray"]
-    said = lab(
+    last = lab(
         *("train", "grpo", "-c", "configs/train/grpo.yaml", "-c", f"lock={lock}"),
         *("-c", f"rollouts={json.dumps(['configs/rollouts.yaml', *hard])}"),
         *("-c", f"parent={parent}", "-c", f"out={tmp_path}/rounds", "-c", f"adapters={tmp_path}/adapters"),
@@ -126,4 +135,4 @@ def test_grpo_rounds_are_each_by_the_version_before_with_rollouts_on_ray(line: P
             assert done["version"]["digest"] != policy
         policy = done["version"]["digest"]
     assert used, "no round had a group whose rewards differ"
-    assert adapter_digest(Path(said.strip())) == policy
+    assert adapter_digest(Path(last.strip())) == policy

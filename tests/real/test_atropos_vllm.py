@@ -1,13 +1,19 @@
 """The packaged model in a real vLLM -> `run-api` -> a trainer: what arrives is what was sampled."""
 
 import math
+import socket
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "envs" / "atropos"))
+
 from feeding import config_of
-from trajectory_server import RunApi
+from trajectory_server import RunApi, require_run_api, run_api
 
 from hermes_lab.envs.atropos.client import AtroposClient
 from hermes_lab.envs.atropos.messages import MASKED, MASKED_LOGPROB
@@ -20,24 +26,31 @@ from hermes_lab.types import Episode
 pytestmark = pytest.mark.real
 
 OVERRIDES = (
-    "model.provider=vllm",
     "model.name=packaged",
     "model.sampling.max_tokens=48",
-    "model.server.max_model_len=2048",
     "agent.max_iterations=2",
     "env.group_size=2",
     "env.drop_equal_scores=false",  # untrained, it solves nothing
 )
 
 
-async def test_the_tokens_that_arrive_are_those_of_the_replies(api: RunApi, tmp_path: Path) -> None:
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[RunApi]:
+    require_run_api()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with run_api(port, tmp_path) as server:
+        yield server
+
+
+async def test_the_tokens_that_arrive_are_those_of_the_replies(
+    api: RunApi, vllm_url: str, packaged: Path, tmp_path: Path
+) -> None:
     from transformers import AutoTokenizer
 
-    from hermes_lab.models.weights import resolve
-
-    weights = await anyio.to_thread.run_sync(lambda: resolve("packaged", print))
-    tokenizer = AutoTokenizer.from_pretrained(weights)
-    config = config_of("http://127.0.0.1:9/v1", *OVERRIDES)
+    tokenizer = AutoTokenizer.from_pretrained(packaged)
+    config = config_of(vllm_url, *OVERRIDES)
     episodes: dict[str, Episode] = {}
 
     async def keep(episode: Episode) -> None:
