@@ -55,7 +55,8 @@ def settings(variables: Mapping[str, str]) -> Iterator[str]:
     variable, address, key = _ENDPOINTS[provider]
     if not (variables.get(variable) or variables.get(key)):
         raise ConfigError(
-            f"{key}: is not set, and {address} needs it; set it in .env, or {variable} of an endpoint without a key"
+            f"{key}: is not set, and {address} needs it; set it in .env, or set {variable} to an endpoint "
+            "that needs no key"
         )
     yield f"model.provider={provider}"
     yield f"model.name={model}"

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from hermes_lab.config.paths import OutputPath, Source
-from hermes_lab.config.schema import Arm, RunConfig
+from hermes_lab.config.schema import Arm, ModelConfig, RunConfig
 from hermes_lab.envs.learning.config import Objective, ReviewWorth, check_learning
 from hermes_lab.envs.learning.lanes import Draw
 from hermes_lab.errors import ConfigError
@@ -220,11 +220,16 @@ def _check(field: str, run: RunConfig, *, learns: bool = False) -> None:
         raise ConfigError(f"{field}: learning.arms {learning[0]!r} changes its library; give {fixed}")
 
 
+def context_length(model: ModelConfig, locked: LockedConfig) -> int:
+    """The context of a server, in tokens, which the rollouts that the lock trains on fit into."""
+    return max(model.server.max_model_len, locked.max_token_length)
+
+
 def _served(run: RunConfig, locked: LockedConfig, adapter: str, *, merge: bool) -> RunConfig:
     """The run with the model in training, at the locked server; with `merge`, on a server of its own at its port."""
     port = urlsplit(locked.rollout_server_url).port
-    length = max(run.model.server.max_model_len, locked.max_token_length)
-    server = {"port": port, "args": (), "max_model_len": length} if merge else {}
+    own = {"port": port, "args": (), "max_model_len": context_length(run.model, locked)}
+    server = own if merge else {}
     model = run.model.model_copy(
         update={
             "provider": "vllm" if merge else "openai",

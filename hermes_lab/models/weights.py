@@ -251,11 +251,16 @@ def packaged_folder() -> Path:
     return cache_dir() / "models" / _PACKAGED_FOLDER
 
 
+def merged_folder(base: Path, adapter_digest: str) -> Path:
+    """Where `merged` keeps its weights."""
+    # The suffix is the version of `merge`.
+    return cache_dir() / "merged" / f"{digest(base)[:12]}-{adapter_digest[:12]}-v2"
+
+
 def merged(base: Path, adapter: Path, adapter_digest: str, say: Say = silent) -> Path:
     """The folder of `base` with a LoRA adapter merged into it; created on first use and cached."""
     check_mergeable(adapter, base)  # also of one that an earlier version has merged
-    # The suffix is the version of `merge`.
-    folder = cache_dir() / "merged" / f"{digest(base)[:12]}-{adapter_digest[:12]}-v2"
+    folder = merged_folder(base, adapter_digest)
     if folder.is_dir():
         _say_what_is_lost(folder, say)
     else:

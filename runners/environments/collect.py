@@ -1,5 +1,6 @@
 """Rollouts for GRPO training, on a server that runs for the whole training."""
 
+import shutil
 import sys
 import time
 import traceback
@@ -34,7 +35,7 @@ from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.training.batch_tasks import batch_tasks
 from hermes_lab.training.device import release_memory
-from hermes_lab.training.grpo_config import NOT_SHARED, Batch, Sharing, unshared
+from hermes_lab.training.grpo_config import NOT_SHARED, Batch, Sharing, context_length, unshared
 from hermes_lab.training.lock import LockedConfig
 from hermes_lab.types import Task
 
@@ -98,8 +99,15 @@ class BatchSampler:
             self._say(f"{missing} of {result.wanted} episodes did not finish ({result.last_error})")
 
     def retire(self, version: Path) -> None:
-        """Unloads an adapter version from the servers; later, if they are asleep or stopped."""
-        if self._asleep:
+        """Unloads an adapter version from the servers; later, if they are asleep or stopped.
+
+        Its merged weights are removed, since they are as large as the model.
+        """
+        if self._sharing.turns == "merge":
+            _, adapter = identify(version)
+            base = weights.resolve(self._locked.base_model, self._say)
+            shutil.rmtree(weights.merged_folder(base, adapter.digest), ignore_errors=True)
+        elif self._asleep:
             self._retired.append(version)
         else:
             self._unload(version)
@@ -199,8 +207,7 @@ class BatchSampler:
                 "turns: vLLM's build for CPUs frees nothing when it sleeps; give turns=stop or turns=none"
             )
         options = SLEEP_OPTIONS if sleeps else ()
-        # The rollouts that the lock trains on need this context.
-        length = max(model.server.max_model_len, self._locked.max_token_length)
+        length = context_length(model, self._locked)
         port = _local_port(", ".join(self._urls))
         config = model.server.model_copy(update={"port": port, "args": options, "max_model_len": length})
         environment = dict(SLEEP_ENVIRONMENT) if sleeps else {}

@@ -140,7 +140,7 @@ class Checked(NamedTuple):
     found: list[Explained]
     folder: Path
     interrupted: bool = False
-    """Ctrl-C ended it; the figures are of the groups that were whole by then."""
+    """Ctrl-C ended it; the figures are of the groups that were complete by then."""
 
     @property
     def tips(self) -> list[str]:
@@ -156,7 +156,7 @@ class Checked(NamedTuple):
             *((each.kind, each.sentence) for each in self.found),
             *([("advice", listed(self.tips))] if self.tips else []),
             ("episodes", str(self.folder)),
-            *([("stopped", "interrupted; only the groups that were complete by then are measured")] * self.interrupted),
+            *([("stopped", "interrupted; only the complete groups are measured")] if self.interrupted else []),
         ]
 
 

@@ -59,23 +59,23 @@ class Person:
         limit, idle = time.monotonic() + LONGEST, 0
         while True:
             shown = self.screen().rpartition(f"> {typed}")[2]
-            idle = idle + 1 if self._is_asked() else 0
+            idle = idle + 1 if self._shows_prompt() else 0
             if pattern.search(shown) and idle > _IDLE:
                 return shown
             if time.monotonic() > limit:
                 raise AssertionError(f"{pattern.pattern!r} was not shown after {typed!r}:\n{shown}")
             time.sleep(0.05)
 
-    def is_asked(self) -> None:
+    def sees_prompt(self) -> None:
         """Waits until the agent's turn has ended and the program waits for a line."""
         limit, idle = time.monotonic() + LONGEST, 0
         while idle <= _IDLE:
-            idle = idle + 1 if self._is_asked() else 0
+            idle = idle + 1 if self._shows_prompt() else 0
             if time.monotonic() > limit:
                 raise AssertionError(f"the turn has not ended:\n{self.screen()}")
             time.sleep(0.05)
 
-    def _is_asked(self) -> bool:
+    def _shows_prompt(self) -> bool:
         """Whether a capture shows the prompt without the hint of a running turn.
 
         Both are gone for a moment whenever a part of a reply is printed above them, so callers look several times.

@@ -276,7 +276,7 @@ def of_columns(groups: list[ScoredGroup]) -> list[Reply]:
 
 
 def drawn(plans: st.SearchStrategy[P], examples: int) -> list[P]:
-    """So many plans, which are then talked about all at once: a batch costs vLLM hardly more than one conversation."""
+    """Draws plans. Their conversations run all at once, since a batch costs vLLM hardly more than one conversation."""
     found: list[P] = []
 
     @settings(

@@ -178,11 +178,11 @@ def test_undo_and_retry_take_the_last_turn_back(opens: Opens) -> None:
         person.sees("first answer")
         person.types("second")
         person.sees("second answer")
-        person.is_asked()
+        person.sees_prompt()
         person.types("/retry")
         person.sees("third answer")
         assert typed(server) == ["first", "second"]
-        person.is_asked()
+        person.sees_prompt()
         person.types("/undo 2")
         person.sees("removed 2 turns, from: first")
         person.types("anew")
@@ -199,7 +199,7 @@ def test_compress_tells_the_tokens_and_a_killed_chat_resumes_with_the_same_bytes
         for number, word in enumerate(("one", "two", "three"), 1):
             person.types(word)
             person.sees("alpha" if number == 1 else "beta" if number == 2 else "gamma")
-            person.is_asked()
+            person.sees_prompt()
             person.types("/usage")
             person.sees("completion =", times=number)
         person.types("/compress 700")
@@ -214,7 +214,7 @@ def test_compress_tells_the_tokens_and_a_killed_chat_resumes_with_the_same_bytes
         asked = server.requests[-1]["messages"]
         session = SessionStore().load(SessionStore().find("long").id)
         assert len(session.compressions) == 1
-        again.is_asked()
+        again.sees_prompt()
         again.types("/undo")
         again.sees("removed 1 turn")
         again.types("go on")

@@ -58,7 +58,7 @@ def test_the_variables_are_settings_of_a_chat(home: Path, given: dict[str, str],
             {"OPENAI_API_KEY": ""},
             r"OPENAI_API_KEY: is not set, and https://api\.openai\.com/v1 needs it; set it in \.env",
         ),
-        ({"LLM_PROVIDER": "anthropic"}, r"ANTHROPIC_API_KEY: is not set.* or ANTHROPIC_BASE_URL of an endpoint"),
+        ({"LLM_PROVIDER": "anthropic"}, r"ANTHROPIC_API_KEY: is not set.* or set ANTHROPIC_BASE_URL to an endpoint"),
     ],
 )
 def test_what_is_missing_or_unknown_is_said(given: dict[str, str], said: str) -> None:

@@ -186,7 +186,7 @@ def test_an_interrupted_check_measures_the_groups_that_are_complete(model: FakeO
         assert checking.wait(300) == 130
     groups = int(re.findall(r"/(\d+) ", lines[1])[0])
     assert 3 <= groups < 1000
-    assert lines[-1] == "  stopped   interrupted; only the groups that were complete by then are measured"
+    assert lines[-1] == "  stopped   interrupted; only the complete groups are measured"
 
 
 def test_check_says_where_groups_are_refused_for_their_length(model: FakeOpenAIServer, tmp_path: Path) -> None:

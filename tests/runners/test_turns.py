@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from fakes.adapters import write_lora
+from fakes.adapters import write_base, write_lora
 from fakes.openai_server import FakeOpenAIServer, Reply, reserved_port, running
 from test_collect import batch, locked, run_config
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.models import server as server_module
+from hermes_lab.models import weights
+from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.models.sleeping import sleep
 from hermes_lab.runners.engine.execute import Listener
 from hermes_lab.runners.environments import collect
@@ -66,6 +68,24 @@ def test_merged_weights_are_not_served_beside_somebody_elses_server(tmp_path: Pa
         sampler.rest()
         sampler.close()
         assert not (tmp_path / "1").exists()
+
+
+def test_the_merged_weights_of_a_superseded_version_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are as large as the model, and every round makes others."""
+    monkeypatch.setenv("HERMES_LAB_CACHE", str(tmp_path / "cache"))
+    base, version = tmp_path / "base", Path(write_lora(tmp_path / "grpo-v1", "one"))
+    base.mkdir()
+    (base / "config.json").write_text("{}")
+    write_base(base)
+    merged, other = (weights.merged_folder(base, of) for of in (adapter_digest(version), "0" * 64))
+    for folder in (merged, other):
+        folder.mkdir(parents=True)
+    lock = locked("http://127.0.0.1:9/v1").model_copy(update={"base_model": str(base)})
+    BatchSampler(lock, tmp_path / "server.log", print, Listener(), Sharing(turns="merge")).retire(version)
+    assert not merged.exists()
+    assert other.exists()
 
 
 def test_a_training_resumed_in_its_steps_puts_a_running_server_to_sleep(tmp_path: Path) -> None:
