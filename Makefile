@@ -30,7 +30,7 @@ setup: .venv/ready ## install into .venv
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -U pip
-	@echo "installing torch, vLLM and the rest: about 3 minutes, 4 GB"
+	@echo "installing torch, vLLM and the rest: about 3 minutes, 5 GB"
 	$(BIN)/pip install -q -c constraints.txt -e '.[cpu,qlora,docker,postgres,dev,bfcl,reasoning-gym,humaneval,ray,wandb,mlflow]'
 	@# Third-party suites and Atropos, without requirements that they do not use: 45 MB instead of 3 GB. The ones they do use
 	@# are installed first, so that pip does not warn about them. jericho is built with make and cc.

@@ -27,6 +27,7 @@ import anyio
 
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError, HermesLabError, SandboxError
+from hermes_lab.gateway.restart import STATUS
 from hermes_lab.records import write_atomic
 from hermes_lab.runners import cli, output
 from hermes_lab.sandbox import probe
@@ -173,6 +174,8 @@ def main() -> None:
                 arguments = command(asked, os.environ)
                 check_user()
                 prepare(home, os.environ)
+                if asked == ["agent"]:
+                    (home / STATUS).unlink(missing_ok=True)  # of a gateway before: the health check would believe it
                 if not os.environ.get(_KEY):
                     os.environ[_KEY] = http_key(home)
     except HermesLabError as error:

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from fakes.command import lab
 from hermes_lab.config.gateway import GatewayConfig
 from hermes_lab.config.home_file import load_home_config
 from hermes_lab.errors import ConfigError, SandboxError
+from hermes_lab.gateway.restart import STATUS
 from hermes_lab.runners import container
 from hermes_lab.runners.container import check_user, command, http_key, prepare, settings
 from hermes_lab.sandbox.docker_seccomp import seccomp_profile
@@ -265,3 +267,29 @@ def test_the_compose_file_is_that_of_the_lab() -> None:
         r"^(POSTGRES_PASSWORD|OPENAI_API_KEY)=(.*)$", (ROOT / "configs/docker/env.example").read_text(), re.M
     )
     assert all(not value for _, value in filled)
+
+
+@pytest.mark.parametrize(
+    ("changed", "healthy"),
+    [
+        ({}, True),
+        ({"platforms": {"http": {"state": "connecting"}}}, False),
+        ({"platforms": {"telegram": {"state": "down", "why": "no network"}}, "cron": {"state": "up"}}, False),
+        ({"platforms": {"telegram": {"state": "down", "why": "no network"}, "http": {"state": "up"}}}, True),
+        ({"platforms": {"telegram": {"state": "up"}}}, True),
+        ({"ended": True}, False),
+        ({"heartbeat": time.time() - 60}, False),
+        (None, False),
+    ],
+)
+def test_the_container_is_healthy_while_the_gateway_works_and_a_platform_is_connected(
+    tmp_path: Path, changed: dict[str, object] | None, healthy: bool
+) -> None:
+    service = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["hermes-core"]
+    kind, *check = service["healthcheck"]["test"]
+    assert kind == "CMD"
+    if changed is not None:
+        status = {"ended": False, "heartbeat": time.time(), "platforms": {"http": {"state": "up", "why": ""}}}
+        (tmp_path / STATUS).write_text(json.dumps({**status, **changed}))
+    done = subprocess.run(check, env={**os.environ, "HERMES_HOME": str(tmp_path)}, capture_output=True)
+    assert (done.returncode == 0) is healthy
