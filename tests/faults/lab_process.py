@@ -137,11 +137,13 @@ def rows(run: Path) -> list[tuple[object, ...]]:
 def wait_until(holds: Callable[[], Found], process: subprocess.Popen[str] | None = None) -> Found:
     """What is waited for, once it is there; for no longer than `process` lives."""
     end = time.monotonic() + PATIENCE
-    while not (found := holds()):
-        assert time.monotonic() < end, "it never came"
+    while True:
+        began = time.monotonic()
+        if found := holds():
+            return found
+        assert began < end, "it never came"
         assert process is None or process.poll() is None, f"it ended too early: {finish(process)}"
-        time.sleep(0.02)
-    return found
+        time.sleep(max(0.02, 2 * (time.monotonic() - began)))  # looking leaves the processes most of the time
 
 
 def first_process(command: str) -> int | None:
