@@ -17,7 +17,7 @@ RUN if [ -n "${PACKAGES}" ]; then \
 COPY --from=build /opt/hermes-lab /opt/hermes-lab
 # Any user may be chosen with `user:`, so these are open to all; in a volume they take its owner.
 RUN mkdir -p /app/data /app/skills /work && chmod 1777 /app /app/data /app/skills /work \
- && printf '#!/bin/sh\nexec /opt/hermes-lab/bin/python -m hermes_lab.runners.container cli "$@"\n' \
+ && printf '#!/bin/sh\nexec /opt/hermes-lab/bin/python -P -m hermes_lab.runners.container cli "$@"\n' \
       > /usr/local/bin/hermes-cli \
  && chmod 755 /usr/local/bin/hermes-cli
 ENV PATH=/opt/hermes-lab/bin:/usr/local/bin:/usr/bin:/bin \
@@ -29,4 +29,4 @@ ENV PATH=/opt/hermes-lab/bin:/usr/local/bin:/usr/bin:/bin \
 USER 1000:1000
 WORKDIR /app
 EXPOSE 8080
-CMD ["python", "-m", "hermes_lab.runners.container", "agent"]
+CMD ["python", "-P", "-m", "hermes_lab.runners.container", "agent"]

@@ -1,13 +1,22 @@
-"""Child processes that end with the code that started them."""
+"""Child processes: modules of this environment, and programs that end with the code that started them."""
 
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+
+def python_module(name: str, *arguments: str) -> list[str]:
+    """The command that runs a module of this environment.
+
+    `-P`: never a module from the current folder, where an agent may have written one of the same name.
+    """
+    return [sys.executable, "-P", "-m", name, *arguments]
 
 
 class NotStarted(Exception):

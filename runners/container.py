@@ -28,8 +28,9 @@ import anyio
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.errors import ConfigError, HermesLabError, SandboxError
 from hermes_lab.gateway.restart import STATUS
+from hermes_lab.processes import python_module
 from hermes_lab.records import write_atomic
-from hermes_lab.runners import cli, output
+from hermes_lab.runners import output
 from hermes_lab.sandbox import probe
 from hermes_lab.sessions import hermes_home
 from hermes_lab.skills.storage.store import SkillStore
@@ -185,7 +186,7 @@ def main() -> None:
         output.say(f"hermes-lab: error: {error.filename or home}: {error.strerror}")
         sys.exit(3)
     # As the command itself, so that a restart of the gateway gives it the same arguments.
-    os.execv(sys.executable, [sys.executable, "-m", cli.__name__.partition(".")[0], *arguments])
+    os.execv(sys.executable, python_module("hermes_lab", *arguments))
 
 
 def _workspace(variables: Mapping[str, str]) -> Path:

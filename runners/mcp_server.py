@@ -4,7 +4,6 @@ Each tool is a command of the command line that only reads, in a process of its 
 """
 
 import json
-import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +17,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from hermes_lab.errors import HermesLabError
+from hermes_lab.processes import python_module
 from hermes_lab.text.clip import clip
 
 _CHARS = 40_000
@@ -142,7 +142,7 @@ def _tasks(suite: str, count: int, split: str, seed: int, world: int) -> list[di
 
 async def _asked(command: Sequence[str]) -> dict[str, Any]:
     """What a command prints as JSON; long texts in it are cut. Raises `ToolError` with what it says if it fails."""
-    done = await anyio.run_process([sys.executable, "-m", "hermes_lab", *command], check=False)
+    done = await anyio.run_process(python_module("hermes_lab", *command), check=False)
     said = done.stderr.decode(errors="replace").strip().removeprefix("hermes-lab: error: ")
     if done.returncode not in (0, 1) or not done.stdout.strip():
         raise ToolError(said or f"the command ended with {done.returncode}")

@@ -342,7 +342,7 @@ def _digest_in_subprocess(suite: WorldSuite, count: int, seed: int, world: int) 
     """`digest`, computed by another process; "" if that cannot load the suite, since it is not registered."""
     key = json.dumps([suite.name, asdict(suite.spec), count, seed, world])
     done = subprocess.run(
-        [sys.executable, "-c", _PRINT_DIGEST, key],
+        [sys.executable, "-P", "-c", _PRINT_DIGEST, key],
         env={"PYTHONHASHSEED": "4711", "PYTHONPATH": ":".join(filter(None, sys.path))},
         capture_output=True,
         text=True,

@@ -3,7 +3,6 @@
 import re
 import shlex
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from hermes_lab.cron.jobs import JobStore, definition_of, is_file_target, jobs_o
 from hermes_lab.cron.listing import job_cells, next_of, ticker_line
 from hermes_lab.cron.runs import RunStore
 from hermes_lab.errors import ConfigError, InfraError
+from hermes_lab.processes import python_module
 from hermes_lab.sessions import SessionKey, hermes_home
 
 _ACTIONS = ("list", "create", "pause", "resume", "remove", "approve", "run")
@@ -107,7 +107,7 @@ def _started(jobs: JobStore, name: str, sources: Sequence[str]) -> str:
         raise ConfigError(f"{name} is proposed: /cron approve {name} first")
     options = [word for source in sources for word in ("-c", source)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "hermes_lab", "cron", "trigger", *options, "--", name],
+        python_module("hermes_lab", "cron", "trigger", *options, "--", name),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

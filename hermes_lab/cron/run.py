@@ -22,6 +22,7 @@ from hermes_lab.cron.jobs import Job
 from hermes_lab.cron.runs import Claim, Outcome
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.weights import Say
+from hermes_lab.processes import python_module
 from hermes_lab.protocols import Delta
 from hermes_lab.sessions.keys import SessionKey
 from hermes_lab.tools.registry import Ask, Send
@@ -150,7 +151,7 @@ async def _commands(claim: Claim, output: IO[bytes]) -> Outcome:
 async def _command(words: list[str], claim: Claim, output: IO[bytes]) -> int:
     """The exit code of a command, which runs in a separate process group that ends with the run."""
     start = [sys.executable, "-I", "-S", child.__file__, str(os.getpid())]
-    program = [sys.executable, "-m", "hermes_lab", *words]
+    program = python_module("hermes_lab", *words)
     try:
         process = await anyio.open_process(
             [*start, *program],

@@ -9,6 +9,7 @@ import anyio
 import msgspec
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.processes import python_module
 from hermes_lab.records import write_atomic
 
 STATUS = "gateway.json"
@@ -63,4 +64,4 @@ def program() -> list[str]:
     launcher = folder.parents[1] / "bin" / "hermes-lab"  # of an installation that `hermes-lab update` manages
     if folder.parent.name == "versions" and launcher.is_symlink():
         return [str(launcher)]
-    return [sys.executable, "-m", "hermes_lab"]
+    return python_module("hermes_lab")

