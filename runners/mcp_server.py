@@ -108,7 +108,7 @@ class _Served:
         seed: int = 0,
         world: Annotated[int, Field(ge=0)] = 0,
     ) -> dict[str, Any]:
-        """List the suites, or show tasks of one suite as the agent gets them, without rules and answers."""
+        """List the suites, or show tasks of one suite as the agent gets them: the prompt and the names of its files."""
         if not suite:
             return await _asked(["tasks", "list", "--json"])
         return {"tasks": await anyio.to_thread.run_sync(_tasks, suite, count, split, seed, world)}

@@ -1,6 +1,7 @@
 """The wheel and the source distribution of a release."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -164,6 +165,10 @@ def test_the_core_does_what_the_readme_says_in_a_fresh_environment(
     assert any("1 solved" in said for said in ran)
     for command in MORE:
         installed.run("hermes-lab", *command.split())
+    installed.add(f"hermes-lab[mcp] @ {wheel.as_uri()}")
+    own = {"command": str(installed.programs / "hermes-lab"), "args": ["mcp", "serve", "--runs", "runs"], "scope": "run"}
+    tools = installed.run("hermes-lab", "mcp", "list", "-c", f"mcp.servers.lab={json.dumps(own)}")
+    assert "6 tools of 1 server" in tools
 
 
 class Installed:
@@ -175,9 +180,13 @@ class Installed:
         self.programs, self.work = folder / "venv" / "bin", folder / "work"
         self.work.mkdir()
         subprocess.run([python, "-m", "venv", "--without-pip", folder / "venv"], env=self.environment, check=True)
-        # By the pip of these tests, and not compiled: that takes as long again, and most modules are never imported.
+        self.add(str(wheel))
+
+    def add(self, requirement: str) -> None:
+        """Installs it, by the pip of these tests, and not compiled: that takes as long again, and most modules are never
+        imported."""
         pip = [sys.executable, "-m", "pip", "--python", self.programs / "python", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "-q", "--no-compile", str(wheel)], env=self.environment, check=True)
+        subprocess.run([*pip, "install", "-q", "--no-compile", requirement], env=self.environment, check=True)
 
     def run(self, program: str, *words: str) -> str:
         """Runs a program, which must succeed; returns what it printed."""
