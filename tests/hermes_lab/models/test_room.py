@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import quirks
 from fakes.openai_server import FakeOpenAIServer, Reply
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_overflow import TOO_LONG
 from test_requests import client_of
@@ -38,6 +38,8 @@ def said(words: str, context: int, prompt: int, reply: int) -> str:
 
 @pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
 @given(st.integers(1, 300_000), st.integers(1, 300_000), st.integers(1, 300_000))
+@example(4096, 4096, 1)
+@example(4096, 4095, 1)
 def test_the_reply_is_to_blame_exactly_if_the_prompt_alone_fits(
     words: str, context: int, prompt: int, more: int
 ) -> None:
