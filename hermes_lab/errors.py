@@ -12,12 +12,20 @@ HermesLabError
 │   ├── StoreError
 │   └── McpError
 ├── ContextFull     the prompt exceeds the model's context: an outcome of the agent, scored as usual
+│   └── NoRoomForReply
 └── ToolError       returned to the model as {"error": ...}
 """
 
 
 class HermesLabError(Exception):
     """Base class of all errors that this package raises on purpose."""
+
+
+def first_failure(error: BaseException) -> BaseException:
+    """The first failure of a task group, which cancelled the other tasks; any other error itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 class ConfigError(HermesLabError):
@@ -90,6 +98,10 @@ class McpError(InfraError):
 
 class ContextFull(HermesLabError):
     """The server refused the prompt because it is longer than the model's context."""
+
+
+class NoRoomForReply(ContextFull):
+    """The prompt may fit the context, but not together with a reply of the configured length."""
 
 
 class ToolError(HermesLabError):

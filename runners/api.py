@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hermes_lab.config import sources as config_sources
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.errors import ConfigError
+from hermes_lab.errors import ConfigError, HermesLabError, first_failure
 from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_episodes
 from hermes_lab.runners.engine.execute import Listener, RunResult
@@ -269,8 +269,20 @@ def _run(
     progress: bool,
 ) -> Run:
     made = plan_of(command, load_config(*sources), None if out is None else Path(out))
-    result = execute_tracked(made, resume=resume, listener=ShownListener() if progress else Listener())
+    try:
+        result = execute_tracked(made, resume=resume, listener=ShownListener() if progress else Listener())
+    except (HermesLabError, BaseExceptionGroup) as error:
+        told = _told(error)
+        raise told from told.__cause__
     return Run(result.folder, result.summary, _problem(result))
+
+
+def _told(error: HermesLabError | BaseExceptionGroup) -> BaseException:
+    """An error that was raised on purpose, without the frames of the engine: its message says everything. Anything
+    else, such as a mistake in a suite's code, keeps them."""
+    if isinstance(error, BaseExceptionGroup) and error.split(HermesLabError)[1]:
+        return error
+    return first_failure(error).with_traceback(None)
 
 
 def _problem(result: RunResult) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from hermes_lab.errors import HermesLabError, InfraError
+from hermes_lab.errors import HermesLabError, InfraError, first_failure
 from hermes_lab.runners.command_list import CommandList
 
 _CHARS = 200
@@ -47,15 +47,8 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:
-        code = _explain(_cause(error))
+        code = _explain(first_failure(error))
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _cause(error: BaseException) -> BaseException:
-    """The first failure of a task group, which cancelled the other tasks."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _explain(error: BaseException) -> int:

@@ -16,7 +16,7 @@ from hermes_lab.agent.endings import final_response, stop_of
 from hermes_lab.agent.repeats import Repeats
 from hermes_lab.agent.tokens import TokenTrace
 from hermes_lab.config.schema import AgentConfig, PriceConfig, RunConfig
-from hermes_lab.errors import ContextFull, ModelError, PromptTooLong
+from hermes_lab.errors import ContextFull, ModelError, NoRoomForReply, PromptTooLong
 from hermes_lab.models.hermes_format import parse_reply, render_results
 from hermes_lab.models.listener import Listener, answer_of
 from hermes_lab.protocols import ModelClient, OnText, StreamingModel
@@ -97,7 +97,8 @@ class Agent:
         except ContextFull as error:
             self._undo_loads()
             if not self.steps and self._parent is None:  # a child's first prompt was written by its parent
-                raise PromptTooLong(f"the prompt does not fit the model: {error}") from None
+                is_reply = isinstance(error, NoRoomForReply)
+                raise PromptTooLong(str(error) if is_reply else f"the prompt does not fit the model: {error}") from None
             return "context_full"
 
     async def _work(self) -> Generation | StopReason:

@@ -16,7 +16,7 @@ import msgspec
 
 from hermes_lab.agent.review import outcome_of
 from hermes_lab.config.schema import RunConfig
-from hermes_lab.errors import ConfigError, ContextFull, InfraError, ModelError, ProgramError, ToolError
+from hermes_lab.errors import ConfigError, ContextFull, InfraError, ModelError, NoRoomForReply, ProgramError, ToolError
 from hermes_lab.harness.acp import AcpConversation
 from hermes_lab.harness.command import CommandConversation, shell_environment
 from hermes_lab.harness.home import Harvest, OriginOf, Writer, furnish, harvest
@@ -221,9 +221,9 @@ class ProgramWorker:
             return main.stop
         if worked and self._answered(main):
             return "answered"
-        if isinstance(refusal, ContextFull):
+        if isinstance(refusal, ContextFull) and not (isinstance(refusal, NoRoomForReply) and not main.steps):
             return "context_full"
-        if refusal:
+        if refusal:  # also of a first prompt for which the configured length of a reply leaves no room
             raise ModelError(f"{self._program.name} gave up, as its request was refused: {refusal}")
         if not worked:
             raise ProgramError(f"{self._program.name} ended without asking for a reply{_said(ended)}")

@@ -53,6 +53,11 @@ def advice(status: int, said: str, body: Mapping[str, Any], config: ModelConfig,
     return ""
 
 
+def limit_in(body: Mapping[str, Any]) -> int:
+    """The most tokens that a request's reply may have; 0 if it sets no limit."""
+    return next((body[name] for name in _LIMITS if isinstance(body.get(name), int)), 0)
+
+
 def version_of(base_url: str) -> str:
     """The part of a URL's path that is an API version, such as `v1`, or another sign that the URL is complete."""
     path = urlsplit(base_url).path

@@ -3,16 +3,18 @@
 import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
 
 from hermes_lab.config.schema import ModelConfig
-from hermes_lab.errors import ConfigError, ContextFull, ModelError
-from hermes_lab.models.advice import advice
+from hermes_lab.errors import ConfigError, ContextFull, ModelError, NoRoomForReply
+from hermes_lab.models.advice import advice, limit_in
 from hermes_lab.models.endpoint import Endpoint
 from hermes_lab.models.overflow import is_overflow
 from hermes_lab.models.refusals import Failed, Refused, Rejected
+from hermes_lab.models.room import room_beside
 from hermes_lab.models.stream_reader import StreamReader
 from hermes_lab.models.wires import Wire
 from hermes_lab.models.wires.chat import ChatWire
@@ -48,7 +50,8 @@ class EndpointClient:
     model than the adapter is an error too: no reply is attributed to weights that did not produce it.
 
     A prompt fits if it leaves room for `sampling.max_tokens`: vLLM and OpenAI refuse longer ones, which raises
-    `ContextFull`. The room for a reply is thus the same on every turn.
+    `ContextFull`. The room for a reply is thus the same on every turn. If a lower limit would have made room, it is a
+    `NoRoomForReply`, which names the field.
     """
 
     def __init__(
@@ -89,13 +92,12 @@ class EndpointClient:
         for lesson in range(_MOST_LESSONS):
             streams = reader is not None and self._can_stream
             body = self._wire.body(messages, tools, stream=streams)
-
-            def read(content: bytes) -> Generation:
-                return self._read(content, messages, tools)
-
+            limit = limit_in(body)
+            read = partial(self._read, messages=messages, tools=tools, limit=limit)
+            see = partial(self._check_room, limit)
             try:
                 reply, retries = await self._endpoint.exchange(
-                    self._wire.path, body, read, self._check_room, receiver=reader if streams else None
+                    self._wire.path, body, read, see, receiver=reader if streams else None
                 )
             except Refused as error:
                 if reader:
@@ -128,13 +130,14 @@ class EndpointClient:
             await self._still_served()
         for lesson in range(_MOST_LESSONS):
             sent = self._wire.adapted(body)
+            limit = limit_in(sent)
 
-            def read(content: bytes) -> tuple[Generation, bytes]:
-                return self._read(content, messages, tools), content
+            def read(content: bytes, limit: int = limit) -> tuple[Generation, bytes]:
+                return self._read(content, messages, tools, limit), content
 
             try:
                 (reply, content), retries = await self._endpoint.exchange(
-                    self._wire.path, sent, read, self._check_room, headers
+                    self._wire.path, sent, read, partial(self._check_room, limit), headers
                 )
             except Refused as error:
                 if reply_instead := _outcome_of(error):
@@ -154,8 +157,10 @@ class EndpointClient:
         """Closes the connections."""
         await self._endpoint.aclose()
 
-    def _read(self, content: bytes, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
-        """Parses a reply's body.
+    def _read(
+        self, content: bytes, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], limit: int
+    ) -> Generation:
+        """Parses a reply's body. `limit` is that of its tokens, 0 if the request had none.
 
         Raises `Failed` for errors worth a retry, `ContextFull` for a prompt that is too long, and `ModelError` for any
         other invalid reply.
@@ -166,17 +171,17 @@ class EndpointClient:
             return self._wire.read(reply, messages, tools)
         except Failed as error:
             if is_overflow(error.status or 400, str(error), self._config.overflow_pattern):
-                raise ContextFull(str(error)) from None
+                raise _context_full(str(error), limit) from None
             raise Failed(f"{self._endpoint.base_url}: {error}", error.status) from None
         except Refused as error:
-            self._check_room(error)
+            self._check_room(limit, error)
             raise Refused(f"{self._endpoint.base_url}: {error}", error.status) from None
         except ModelError as error:
             raise ModelError(f"{self._endpoint.base_url}: {error}") from None
 
-    def _check_room(self, refused: Refused) -> None:
+    def _check_room(self, limit: int, refused: Refused) -> None:
         if is_overflow(refused.status, str(refused), self._config.overflow_pattern):
-            raise ContextFull(str(refused))
+            raise _context_full(str(refused), limit)
 
     def _check_adapter(self, reply: object) -> None:
         """Checks which weights answered; some endpoints substitute others, but report it."""
@@ -197,6 +202,19 @@ class EndpointClient:
     def _advised(self, refused: Refused, body: Mapping[str, Any]) -> Refused:
         hint = advice(refused.status, str(refused), body, self._config, self._endpoint.base_url)
         return Refused(f"{refused}; {hint}", refused.status) if hint else refused
+
+
+def _context_full(said: str, limit: int) -> ContextFull:
+    """The error for a prompt that does not fit. It blames the reply's limit where a lower one would have made room."""
+    room = room_beside(limit, said)
+    if room is None:
+        return ContextFull(said)
+    left, of = max(room.context - limit, 0), f" of {room.prompt}" if room.prompt else ""
+    return NoRoomForReply(
+        f"a reply of up to {limit} tokens leaves {left} of the model's context of {room.context} for the prompt{of}: "
+        "set a lower model.sampling.max_tokens, or give the server a larger context (model.server.max_model_len, if "
+        f"the lab serves the model); {said}"
+    )
 
 
 def _outcome_of(refused: Refused) -> Generation | None:

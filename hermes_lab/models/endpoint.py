@@ -176,10 +176,10 @@ class Endpoint:
                 raise error.failure from None
             if receiver:
                 receiver.restart()
-            left = self._max_retries - tried
-            RETRIES.info("no reply yet, trying again, at most %d times more: %s", left, error.failure)
-            await anyio.sleep(_wait(error, tried))
+            wait = _wait(error, tried)
             tried += 1
+            RETRIES.info("no reply yet, trying again (%d of %d): %s", tried, self._max_retries, error.failure)
+            await anyio.sleep(wait)
 
     async def _try(
         self,

@@ -1,12 +1,14 @@
 """Reads which models an endpoint serves, and whether the list is reliable enough to reject a name."""
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hermes_lab.errors import ModelError
 from hermes_lab.models.wires.loose import decode_json, items, mapping, text
 
 _NAMES = ("id", "name", "model", "slug")
+_NO_CONTEXTS: Mapping[str, int] = MappingProxyType({})
 _ALIASES = ("aliases", "canonical_slug", "root", "model", "name")
 
 
@@ -18,12 +20,14 @@ class ModelList(NamedTuple):
     """The served models: name -> folder ("" if the server does not report it).
 
     `certain`: the list is complete and in the standard form, so a missing name is not served. `aliases` are further
-    names of the same models.
+    names of the same models. `contexts` are their context lengths in tokens, where a vLLM reports them; it refuses a
+    request whose prompt and limit exceed one. Others shorten the reply, or report what the weights could have.
     """
 
     models: dict[str, str]
     certain: bool
     aliases: frozenset[str] = frozenset()
+    contexts: Mapping[str, int] = _NO_CONTEXTS
 
     def may_serve(self, name: str) -> bool:
         """Whether the endpoint may know that name: it is listed, or a listed name differs only by a prefix (`models/`,
@@ -55,15 +59,18 @@ def read_model_list(content: bytes) -> ModelList:
         raise NoModelList("not a list of models")
     models: dict[str, str] = {}
     aliases: set[str] = set()
+    contexts: dict[str, int] = {}
     for each in listed:
         entry: Mapping[str, Any] = {"id": each} if isinstance(each, str) else mapping(each)
         if name := next((found for key in _NAMES if (found := text(entry.get(key)))), ""):
             models[name] = text(entry.get("root"))
             aliases |= _aliases(entry)
+            if entry.get("owned_by") == "vllm" and isinstance(context := entry.get("max_model_len"), int):
+                contexts[name] = context
         else:
             standard = False
     more = isinstance(body, Mapping) and bool(body.get("has_more") or body.get("next") or body.get("next_page_token"))
-    return ModelList(models, standard and bool(models) and not more, frozenset(aliases))
+    return ModelList(models, standard and bool(models) and not more, frozenset(aliases), contexts)
 
 
 def _aliases(entry: Mapping[str, Any]) -> set[str]:

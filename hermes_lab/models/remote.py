@@ -161,6 +161,8 @@ async def _find(
     served = listed.models if listed else None
     if listed and not listed.may_serve(config.name):
         await _try_name(config, endpoint, listed)
+    if listed:
+        _check_context(config, endpoint, listed)
     if listed and config.name not in listed.models:
         say(f"{endpoint.base_url} lists {shown(listed.models)}, but not {config.name!r}; using it anyway")
     found = [
@@ -202,6 +204,17 @@ async def _listed(config: ModelConfig, endpoint: Endpoint, say: Say) -> ModelLis
         )
     say(f"continuing without a list of models: {unclear}")
     return None
+
+
+def _check_context(config: ModelConfig, endpoint: Endpoint, listed: ModelList) -> None:
+    """Raises `ConfigError` if the server would refuse every prompt, as the reply's limit takes the whole context."""
+    limit, context = config.sampling.max_tokens, listed.contexts.get(config.name)
+    if limit is not None and context is not None and limit >= context:
+        raise ConfigError(
+            f"model.sampling.max_tokens: {limit} leaves no room for a prompt in the context of {context} tokens that "
+            f"{endpoint.base_url} serves {config.name} with; set a lower one, or start the server with a larger "
+            "context (model.server.max_model_len for `hermes-lab serve`)"
+        )
 
 
 async def _try_name(config: ModelConfig, endpoint: Endpoint, listed: ModelList) -> None:

@@ -12,7 +12,7 @@ import anyio
 
 from hermes_lab.agent.loop import cost_of
 from hermes_lab.config.schema import JudgeConfig, RunConfig
-from hermes_lab.errors import ConfigError, ContextFull, InfraError, VerifierError
+from hermes_lab.errors import ConfigError, ContextFull, InfraError, NoRoomForReply, VerifierError
 from hermes_lab.models import open_judge_model
 from hermes_lab.models.finish import SOUND, ending_of
 from hermes_lab.models.reasoning import split_reasoning
@@ -120,6 +120,8 @@ class Judge:
         started = time.monotonic()
         try:
             reply = await self.model.generate([Message(role="user", content=prompt)], ())
+        except NoRoomForReply as error:
+            return Vote(prompt, error=f"judge.model: {error}")
         except ContextFull as error:
             return Vote(prompt, error=f"task, rubric and answer do not fit the judge: {error}")
         except InfraError as error:  # recorded with the other votes, which were paid for

@@ -40,9 +40,12 @@ def explain_unfinished(result: RunResult) -> str:
         kept = f"{result.finished:,} of {result.wanted:,} episodes are kept"
         failed = f"; {result.errored:,} errored ({result.last_error})" if result.errored and result.last_error else ""
         return f"{result.spent}: {kept}{failed}; {result.remedy} and use --resume"
+    may_differ = "the configuration may differ then, as none has finished"
+    if result.finished:
+        may_differ = "only how the model is reached (model.base_url, api_key_env, timeout) may differ then"
     return (
         f"{result.wanted - result.finished} of {result.wanted} episodes did not finish ({result.last_error}); --resume "
-        "retries them; only how the model is reached (model.base_url, api_key_env, timeout) may differ then"
+        f"retries them; {may_differ}"
     )
 
 

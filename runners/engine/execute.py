@@ -6,7 +6,7 @@ The commands, studies, GRPO rollout collection and `hermes_lab.run` all use it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,9 +28,11 @@ from hermes_lab.mcp.results import FOLDER as BLOBS
 from hermes_lab.mcp.servers import Servers, open_servers
 from hermes_lab.mcp.snapshot import differences
 from hermes_lab.models import open_models
+from hermes_lab.models.refusals import RETRIES
 from hermes_lab.protocols import Suite
 from hermes_lab.records import write_json
 from hermes_lab.rewards import reward_warnings
+from hermes_lab.rollout import RolloutContext
 from hermes_lab.runners.engine.batch import Done, finalize_lanes, has_pending, read_done, run_lanes
 from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.executors import open_executor
@@ -208,7 +210,7 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
         mcp = servers_of(config.mcp, plan.suite)
         served = run_blocking(partial(served_tools, mcp, config.sandbox)) if mcp.servers else {}
         tasks, weights = tasks_digest(plan.lanes), weights_digest(adapters)
-        open_folder(
+        remark = open_folder(
             folder,
             command=plan.command,
             config=config,
@@ -234,6 +236,8 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
         keep_suite(folder, config)
         remove_partial_snapshots(folder)
         done = read_done(plan.lanes, folder, tally.add)
+        if remark:
+            listener.message(remark)
         listener.begin(plan, tally)
         try:
             if not has_pending(plan.lanes, done):
@@ -273,28 +277,10 @@ async def _run(
         await probe(config.sandbox)
         if task := rooted(plan.tasks()):
             await probe(config.sandbox, task.root)
-        opened = open_models(
-            config.model,
-            adapters,
-            tool_format=config.agent.tool_format,
-            log=folder / "server.log",
-            concurrency=config.run.concurrency,
-            say=say,
-        )
-        async with (
-            opened as models,
-            open_contexts(
-                config,
-                plan.suite,
-                models,
-                say=say,
-                warn=listener.warning,
-                workspaces=folder / FOLDER if config.run.keep_workspaces else None,
-                program=program,
-                states=states_of(config, folder),
-                blobs=folder / BLOBS,
-            ) as contexts,
-        ):
+        async with AsyncExitStack() as stack:
+            # A dead address is tried again for a while. Once episodes run, the progress says what they wait for.
+            with relay_logs(say, loggers=(RETRIES.name,)):
+                contexts = await _open_contexts(stack, plan, adapters, program, folder, listener)
             servers, tally.activities = contexts[0].servers, contexts[0].activities
             served = servers.served if isinstance(servers, Servers) else {}
             manifest = read_manifest(folder)
@@ -309,6 +295,39 @@ async def _run(
                 with listener.progress(tally) as progress, relay_logs(say, named=plan.wanted > 1):
                     lanes, stopping = plan.lanes, tally.stopping
                     await run_lanes(contexts, lanes, folder, done, progress, tally.budget, run_episode, stopping)
+
+
+async def _open_contexts(
+    stack: AsyncExitStack,
+    plan: RunPlan,
+    adapters: Sequence[str],
+    program: Installed | None,
+    folder: Path,
+    listener: Listener,
+) -> Sequence[RolloutContext]:
+    """Opens the models and what else rollouts need, until `stack` is closed."""
+    config, say = plan.config, listener.message
+    opened = open_models(
+        config.model,
+        adapters,
+        tool_format=config.agent.tool_format,
+        log=folder / "server.log",
+        concurrency=config.run.concurrency,
+        say=say,
+    )
+    models = await stack.enter_async_context(opened)
+    contexts = open_contexts(
+        config,
+        plan.suite,
+        models,
+        say=say,
+        warn=listener.warning,
+        workspaces=folder / FOLDER if config.run.keep_workspaces else None,
+        program=program,
+        states=states_of(config, folder),
+        blobs=folder / BLOBS,
+    )
+    return await stack.enter_async_context(contexts)
 
 
 def _result(folder: Path, tally: Tally) -> RunResult:

@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
+
 from hermes_lab.config.digest import config_digest
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.durable import hold_folder
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, config_differences, read_manifest, versions
 from hermes_lab.mcp.snapshot import differences, tools_digest
-from hermes_lab.records import episode_files, write_atomic, write_json
+from hermes_lab.records import episode_files, read_attempts, write_atomic, write_json
 from hermes_lab.tasks_version import other_versions
 from hermes_lab.types import ProgramUse, ServedTools
 
@@ -35,11 +37,13 @@ def open_folder(
     resume: bool,
     left_out: Mapping[str, str] = MappingProxyType({}),
     served: Mapping[str, ServedTools] = MappingProxyType({}),
-) -> None:
+) -> str:
     """Creates the folder of a new run, or checks that it holds this run. The caller must hold `lock_folder`.
 
+    A folder without episodes counts as new. So does one to resume as a different run, if none of its episodes has
+    finished: its failed ones are moved aside, and the line that is returned says so; else that is "".
     Raises `ConfigError` if the folder holds a run and `resume` is not set, or if it holds another run, naming the
-    difference. A folder without episodes counts as new.
+    difference.
     """
     manifest = RunManifest(
         command=command,
@@ -56,13 +60,51 @@ def open_folder(
         program=program,
     )
     check_folder(out, resume=resume)
+    remark = ""
     if (out / "run.json").exists() and episode_files(out):
-        _refuse_difference(out, read_manifest(out), manifest)
-        if not resume:
-            resume_it = "continue it with --resume (in Python, resume=True)"
-            raise ConfigError(f"{out}: already holds a run; {resume_it}, or choose another --out")
-        return
+        earlier = read_manifest(out)
+        try:
+            _refuse_difference(out, earlier, manifest)
+        except ConfigError:
+            if earlier.rescored or earlier.command != command or _has_finished(out):
+                raise
+            if not resume:
+                again = "begin it again with --resume (in Python, resume=True)"
+                raise ConfigError(
+                    f"{out}: holds a run of which nothing has finished; {again}, or choose another --out"
+                ) from None
+            remark = (
+                f"nothing has finished in {out}: it begins again; its failed episodes are kept in {_set_aside(out)}"
+            )
+        else:
+            if not resume:
+                resume_it = "continue it with --resume (in Python, resume=True)"
+                raise ConfigError(f"{out}: already holds a run; {resume_it}, or choose another --out")
+            return ""
     write_json(out / "run.json", manifest)
+    return remark
+
+
+class _Attempt(msgspec.Struct):
+    v: int
+    status: str
+
+
+def _has_finished(out: Path) -> bool:
+    return any(attempt.status == "ok" for attempt in read_attempts(out, _Attempt))
+
+
+def _set_aside(out: Path) -> Path:
+    """Moves the episode logs into a folder of their own, where nothing reads them; returns it.
+
+    After a kill in between, the next start moves the others: `run.json` is replaced last.
+    """
+    number = sum(1 for _ in (out / "episodes").glob("failed-*"))
+    aside = out / "episodes" / f"failed-{number}"
+    aside.mkdir()
+    for log in episode_files(out):
+        log.rename(aside / log.name)
+    return aside
 
 
 def check_folder(out: Path, *, resume: bool) -> None:

@@ -52,7 +52,7 @@ def learn(
     with wrap_suite_errors(suite):
         lanes = draw_lanes(suite, config, plan.worth, plan.draw, Knowledge(library))
     with lock_folder(folder):
-        open_folder(
+        remark = open_folder(
             folder,
             command=COMMAND,
             config=config,
@@ -62,6 +62,8 @@ def learn(
             wanted=0,  # how many follow-ups there are depends on what the reviews write
             resume=(folder / "run.json").exists(),
         )
+        if remark:
+            say(remark)
         check_plan(folder, plan)
         keep_suite(folder, config)
         remove_partial_snapshots(folder)

@@ -228,3 +228,99 @@ def test_a_run_accounts_for_every_fault_and_scores_none_of_them(tmp_path: Path) 
         again = lab(*args, "--resume")
     assert again.returncode == 0, again.stderr
     assert [episode.score for episode in read_episodes(tmp_path / "run")] == [1.0] * len(prompts)
+
+
+NO_ROOM = Reply(
+    status=400,
+    body={
+        "error": {
+            "message": "This model's maximum context length is 4096 tokens. However, you requested 4096 output tokens "
+            "and your prompt contains at least 1 input tokens, for a total of at least 4097 tokens."
+        }
+    },
+)
+
+
+def test_a_reply_that_leaves_no_room_is_named_and_the_run_begins_again_with_a_shorter_one(tmp_path: Path) -> None:
+    """Nothing has finished, so there is nothing that the other configuration could mix with."""
+    run, logs = tmp_path / "run", tmp_path / "run" / "episodes"
+
+    def answer(body: dict[str, Any]) -> Reply | str:
+        return NO_ROOM if body["max_tokens"] == 4096 else "Good."
+
+    rows = [{"id": str(n), "prompt": "Go.", "expected_output": "Good."} for n in range(2)]
+    with running(FakeOpenAIServer(answer)) as server:
+        args = ["run", *on_endpoint(server.base_url, tmp_path, rows), "--out", run]
+        long, short = (["-c", f"model.sampling.max_tokens={limit}"] for limit in (4096, 1024))
+        failed = lab(*args, *long)
+        assert failed.returncode == 3
+        said = failed.stderr.splitlines()[-1]
+        assert "a reply of up to 4096 tokens leaves 0 of the model's context of 4096" in said
+        assert "set a lower model.sampling.max_tokens" in said
+        assert "the prompt does not fit" not in failed.stderr
+        assert said.endswith("--resume retries them; the configuration may differ then, as none has finished")
+        (record,) = logs.glob("*.jsonl")
+        kept = record.read_bytes()
+
+        refused = lab(*args, *short)
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+        assert f"{run}: holds a run of which nothing has finished; begin it again with --resume" in refused.stderr
+
+        again = lab(*args, *short, "--resume")
+        assert again.returncode == 0, again.stderr
+        assert f"nothing has finished in {run}: it begins again" in again.stderr
+        assert (logs / "failed-0" / record.name).read_bytes() == kept
+        config = json.loads((run / "run.json").read_text())
+        assert config["config"]["model"]["sampling"]["max_tokens"] == 1024
+        episodes = list(read_episodes(run))
+        assert {(episode.status, episode.config_digest) for episode in episodes} == {("ok", config["config_digest"])}
+        assert json.loads((run / "summary.json").read_text())["errored"] == 0
+
+        other = lab(*args, *long, "--resume")
+        assert "was started with model.sampling.max_tokens=1024, now 4096; resume with the same value" in other.stderr
+        assert len(list(read_episodes(run))) == 2
+
+
+def test_a_run_is_set_aside_as_often_as_it_begins_again(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with running(FakeOpenAIServer([NO_ROOM])) as server:
+        args = ["run", *on_endpoint(server.base_url, tmp_path, [{"prompt": "Go."}]), "--out", run]
+        for limit, options in ((4096, []), (4097, ["--resume"]), (4098, ["--resume"]), (4098, ["--resume"])):
+            assert lab(*args, "-c", f"model.sampling.max_tokens={limit}", *options).returncode == 3
+    logs = run / "episodes"
+    assert sorted(path.relative_to(logs).as_posix() for path in logs.rglob("*.jsonl")) == [
+        *("failed-0/w0-0.jsonl", "failed-1/w0-0.jsonl"),
+        *("w0-0.jsonl", "w0-1.jsonl"),  # the same configuration continues the run
+    ]
+
+
+def test_one_episode_that_finished_keeps_the_configuration(tmp_path: Path) -> None:
+    def answer(body: dict[str, Any]) -> Reply | str:
+        return "Good." if body["messages"][1]["content"] == "Go." else NO_ROOM
+
+    rows = [{"id": "good", "prompt": "Go."}, {"id": "bad", "prompt": "Go on."}]
+    with running(FakeOpenAIServer(answer)) as server:
+        args = ["run", *on_endpoint(server.base_url, tmp_path, rows), "--out", tmp_path / "run"]
+        first = lab(*args, "-c", "model.sampling.max_tokens=4096")
+        assert first.stderr.splitlines()[-1].endswith("(model.base_url, api_key_env, timeout) may differ then")
+        again = lab(*args, "-c", "model.sampling.max_tokens=1024", "--resume")
+    assert again.returncode == 2
+    assert "was started with model.sampling.max_tokens=4096, now 1024" in again.stderr
+    assert sorted(episode.status for episode in read_episodes(tmp_path / "run")) == ["errored", "ok"]
+
+
+@pytest.mark.parametrize("command", ["run", "experiment"])
+def test_who_waits_for_a_dead_address_is_told(command: str, tmp_path: Path, short_waits: None) -> None:
+    suite = ["-c", "suite.name=ledger", *(["-c", "suite.count=1"] if command == "run" else [])]
+    with reserved_port() as port:
+        address = f"http://127.0.0.1:{port}/v1"
+        model = ["-c", f"model.base_url={address}", "-c", "model.name=fake", "-c", "model.max_retries=2"]
+        done = lab(command, *suite, *model, "--out", tmp_path / "run")
+        quiet = lab(command, *suite, *model, "--out", tmp_path / "run", "--quiet")
+    *_, first, second, error = done.stderr.splitlines()
+    why = f"{address}: cannot connect: Connection refused"
+    assert first == f"no reply yet, trying again (1 of 2): {why}"
+    assert second == f"no reply yet, trying again (2 of 2): {why}"
+    assert error.startswith(f"hermes-lab: error: {why}; start the server, or correct model.base_url")
+    assert (done.returncode, quiet.returncode) == (3, 3)
+    assert quiet.stderr.splitlines() == [error]

@@ -9,7 +9,7 @@ from hermes_lab.agent.loop import Agent
 from hermes_lab.agent.review import REVIEW_REQUEST, REVIEW_TOOLS
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import AgentConfig, PriceConfig
-from hermes_lab.errors import ContextFull, ModelError, ToolError
+from hermes_lab.errors import ContextFull, ModelError, NoRoomForReply, PromptTooLong, ToolError
 from hermes_lab.models.scripted import ScriptedModel
 from hermes_lab.protocols import ModelClient, Sandbox
 from hermes_lab.sandbox import open_sandbox
@@ -218,6 +218,25 @@ async def test_a_first_prompt_that_does_not_fit_is_a_failure_of_the_setup_not_of
     a = Agent(Endings("context"), toolbox, config, [Message("system", "x"), Message("user", "y")])
     with pytest.raises(ModelError, match="the prompt does not fit the model"):
         await a.submit("Go.")
+
+
+async def test_a_reply_that_leaves_no_room_for_the_first_prompt_is_not_called_a_prompt_that_is_too_long(
+    sandbox: Sandbox,
+) -> None:
+    class Greedy(Endings):
+        async def generate(self, messages: Sequence[Message], tools: object) -> Generation:
+            if any(message.role == "assistant" for message in messages):
+                raise NoRoomForReply("a reply leaves no room")
+            return Generation(say("", "true"))
+
+    config = AgentConfig(toolsets=("terminal",))
+    toolbox = Toolbox(config.toolsets, ToolContext(sandbox, None, SandboxConfig()))
+    a = Agent(Greedy(""), toolbox, config, [Message("assistant", "Hello.")])
+    with pytest.raises(PromptTooLong, match=r"^a reply leaves no room$"):
+        await a.submit("Go.")
+    later = Agent(Greedy(""), toolbox, config, [])
+    assert await later.submit("Go.") == "context_full"
+    assert len(later.steps) == 1
 
 
 async def test_a_review_may_use_skill_tools_alone_and_keeps_the_prompt(sandbox: Sandbox) -> None:

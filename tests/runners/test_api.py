@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,35 @@ def test_an_endpoint_that_is_down_is_an_infrastructure_error(tmp_path: Path) -> 
     model = {"base_url": "http://127.0.0.1:9/v1", "name": "none", "max_retries": 0}
     with pytest.raises(lab.InfraError, match="cannot connect"):
         lab.run(LEARNER | {"model": model}, "suite.count=1", out=tmp_path / "run", progress=False)
+
+
+def test_an_error_that_is_raised_on_purpose_has_a_short_traceback(tmp_path: Path) -> None:
+    """With two servers it comes out of a task group."""
+    asked = {"name": "fake", "max_retries": 0}
+    with running(FakeOpenAIServer(["x"])) as one, running(FakeOpenAIServer(["x"])) as two:
+        for urls, second in [
+            (["http://127.0.0.1:9/v1"], {}),
+            ([one.base_url, two.base_url], {"auxiliary": {**asked, "base_url": "http://127.0.0.1:9/v1"}}),
+        ]:
+            model = {**asked, "base_url": ",".join(urls)}
+            sources = LEARNER | {"model": model} | second
+            with pytest.raises(lab.InfraError, match="cannot connect") as caught:
+                lab.run(sources, "suite.count=1", out=tmp_path / "run", progress=False)
+            assert {Path(entry.path).name for entry in caught.traceback[1:]} == {"api.py"}
+            assert len("".join(traceback.format_exception(caught.value)).splitlines()) < 20
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_mistake_in_code_keeps_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grouped: bool) -> None:
+    def fails(*_: object, **__: object) -> None:
+        mistake = ZeroDivisionError("a mistake")
+        raise ExceptionGroup("tasks", [lab.InfraError("gone"), mistake]) if grouped else mistake
+
+    monkeypatch.setattr(api, "execute_tracked", fails)
+    with pytest.raises(ExceptionGroup if grouped else ZeroDivisionError) as caught:
+        lab.run(LEARNER, "suite.count=1", out=tmp_path / "run", progress=False)
+    assert caught.traceback[-1].name == "fails"
+    assert "a mistake" in "".join(traceback.format_exception(caught.value))
 
 
 def test_inside_a_running_event_loop(tmp_path: Path) -> None:

@@ -22,17 +22,18 @@ from hermes_lab.types import Episode
 
 Experiment = Callable[..., list[Episode]]
 ONE = {"arms": ["off"], "rounds": 1}
+CALL = Reply(tool_calls=[function_call("c", "sh", {"command": "true"})])
 
 
 @pytest.fixture
 def on_endpoint(tmp_path: Path, installed: Path) -> Callable[..., Episode]:
     """Runs one task with the program at an endpoint."""
 
-    def run(url: str, task: dict[str, Any] | None = None, **agent: Any) -> Episode:
+    def run(url: str, task: dict[str, Any] | None = None, limit: int | None = None, **agent: Any) -> Episode:
         row = {"id": "a", "prompt": "Write x.", "expected_output": "Done.", **(task or {})}
         (tmp_path / "tasks.jsonl").write_text(json.dumps(row) + "\n")
         program = {"program": "fake", "at": str(installed), **agent}
-        model = {"name": "fake", "base_url": url, "max_retries": 1, "timeout": 2}
+        model = {"name": "fake", "base_url": url, "max_retries": 1, "timeout": 2, "sampling": {"max_tokens": limit}}
         config = {"model": model, "agent": program, "suite": {"path": str(tmp_path / "tasks.jsonl")}}
         hermes_lab.run(config, out=tmp_path / "run")
         (episode,) = read_episodes(tmp_path / "run")
@@ -125,9 +126,23 @@ def test_a_prompt_that_does_not_fit_is_an_outcome(on_endpoint: Callable[..., Epi
     assert episode.program.refused == 1
 
 
+@pytest.mark.parametrize(("first", "outcome"), [([], "errored"), ([CALL], "context_full")])
+def test_a_reply_that_leaves_no_room_for_the_first_prompt_is_an_error_of_the_episode(
+    on_endpoint: Callable[..., Episode], first: list[Reply], outcome: str
+) -> None:
+    said = (
+        "This model's maximum context length is 1024 tokens. However, you requested 1024 output tokens and your prompt "
+        "contains at least 1 input tokens, for a total of at least 1025 tokens."
+    )
+    with running(FakeOpenAIServer([*first, Reply(status=400, body={"error": {"message": said}})])) as server:
+        episode = on_endpoint(server.base_url, limit=1024)
+    assert outcome == (episode.trajectory.stop_reason if episode.trajectory else episode.status)
+    if episode.error:
+        assert "a reply of up to 1024 tokens leaves 0 of the model's context of 1024" in episode.error.message
+
+
 TOO_LONG = {"error": {"message": "maximum context length is 10 tokens", "code": "context_length_exceeded"}}
 REFUSED = {"error": {"message": "Conversation roles must alternate user/assistant/user/assistant/..."}}
-CALL = Reply(tool_calls=[function_call("c", "sh", {"command": "true"})])
 
 
 @pytest.mark.parametrize(("refusal", "outcome"), [(TOO_LONG, "context_full"), (REFUSED, "errored")])

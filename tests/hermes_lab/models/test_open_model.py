@@ -54,6 +54,35 @@ async def test_a_server_that_lists_no_models_is_believed() -> None:
         assert (await identity_of(server)).name == "fake"
 
 
+def listed(owner: str, context: int) -> dict[str, Any]:
+    return {"object": "list", "data": [{"id": "fake", "owned_by": owner, "max_model_len": context}]}
+
+
+@pytest.mark.anyio
+async def test_a_reply_that_takes_the_whole_context_of_a_vllm_is_refused_before_any_request() -> None:
+    async with FakeOpenAIServer(["x"], list_body=listed("vllm", 4096)) as server:
+        with pytest.raises(ConfigError) as refused:
+            await identity_of(server, sampling={"max_tokens": 4096})
+        assert server.requests == []
+        assert str(refused.value) == (
+            f"model.sampling.max_tokens: 4096 leaves no room for a prompt in the context of 4096 tokens that "
+            f"{server.base_url} serves fake with; set a lower one, or start the server with a larger context "
+            "(model.server.max_model_len for `hermes-lab serve`)"
+        )
+        await identity_of(server, sampling={"max_tokens": 4095})
+        await identity_of(server, sampling={"max_tokens": None})
+        assert len(server.requests) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("owner", "context"), [("sglang", 4096), ("vllm", "4096"), ("vllm", None)])
+async def test_a_context_that_may_not_be_a_limit_refuses_nothing(owner: str, context: Any) -> None:
+    """SGLang can be told to shorten replies instead."""
+    async with FakeOpenAIServer(["x"], list_body=listed(owner, context)) as server:
+        await identity_of(server, sampling={"max_tokens": 4096})
+        assert len(server.requests) == 1
+
+
 @pytest.mark.anyio
 async def test_an_adapter_folder_is_loaded_and_answers(adapter: Path) -> None:
     digest = adapter_digest(adapter)

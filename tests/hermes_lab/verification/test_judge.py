@@ -9,7 +9,7 @@ import pytest
 from hermes_lab.config.digest import config_digest
 from hermes_lab.config.schema import JudgeConfig, ModelConfig, PriceConfig, RunConfig
 from hermes_lab.config.sources import load_config
-from hermes_lab.errors import ConfigError, ContextFull, ModelError
+from hermes_lab.errors import ConfigError, ContextFull, ModelError, NoRoomForReply
 from hermes_lab.types import Generation, Judgement, Message, ModelIdentity, Task, Usage
 from hermes_lab.verification import Judge
 from hermes_lab.verification.judge import JudgeError, prompt_of, read_grade
@@ -128,6 +128,7 @@ async def test_the_majority_of_the_votes_decides(letters: str, passed: bool) -> 
         ("No idea.", "the last line is neither"),
         (ModelError("the judge is away"), "the judge is away"),
         (ContextFull("too long"), "do not fit the judge"),
+        (NoRoomForReply("a reply leaves no room"), "votes have no grade: judge.model: a reply leaves no room"),
     ],
 )
 async def test_a_vote_without_a_grade_fails_the_judgement_and_all_votes_are_kept(
