@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.protocols import Suite
+from hermes_lab.returned import load_tasks
 from hermes_lab.tasks.registry import wrap_suite_errors
 from hermes_lab.types import Task
 from hermes_lab.verification import check_judge
@@ -23,5 +24,5 @@ def _tasks(config: SuiteConfig, suite: Suite) -> Iterator[Task]:
     """A generator, since only suites with rubrics are asked for their tasks; many others have no end of them."""
     split = split_of(config, suite)
     with wrap_suite_errors(suite):
-        tasks = suite.load(split=split, count=config.count, seed=config.seed, world=config.world)
+        tasks = load_tasks(suite, split=split, count=config.count, seed=config.seed, world=config.world)
     yield from tasks

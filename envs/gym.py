@@ -14,6 +14,7 @@ from hermes_lab.envs.spaces import Actions, TurnSpace, action_space, turn_text
 from hermes_lab.envs.stepwise import LoopThread, SteppedRollout, Turn
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.harness.check import check_own_loop
+from hermes_lab.returned import load_tasks
 from hermes_lab.rewards import reward_warnings
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
@@ -99,7 +100,7 @@ class HermesLabEnv(gymnasium.Env[Observation, Action]):
             self._loop = LoopThread()
         task_seed = int(self.np_random.integers(2**31))
         suite = self.config.suite
-        task = self._suite.load(split=self._split, count=1, seed=task_seed, world=suite.world)[0]
+        task = load_tasks(self._suite, split=self._split, count=1, seed=task_seed, world=suite.world)[0]
         knowledge = self._knowledge.of(task)
         self._rollout = self._loop.call(SteppedRollout.begin(self.config, self._suite, task, knowledge))
         turn = self._loop.call(self._rollout.turn())

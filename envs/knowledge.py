@@ -12,6 +12,7 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.protocols import Suite
+from hermes_lab.returned import load_tasks
 from hermes_lab.skills.library import Library
 from hermes_lab.suites import OracleSuite, RuleAwareSuite
 from hermes_lab.tasks.draws import Draws
@@ -105,7 +106,7 @@ class TaskKnowledge:
         count, seed = draws.integer(0, EARLIER), draws.integer(0, _SEEDS)
         if not count:
             return set()
-        earlier = self._suite.load(split=task.split, count=count, seed=seed, world=task.world)
+        earlier = load_tasks(self._suite, split=task.split, count=count, seed=seed, world=task.world)
         return {rule for each in earlier for rule in each.triggers}
 
     def _distractors(self, known: Library, task: Task, draws: Draws) -> Iterator[Skill]:

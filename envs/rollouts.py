@@ -14,6 +14,7 @@ from hermes_lab.harness.installed import find_installed
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models import open_model
 from hermes_lab.models.weights import Say
+from hermes_lab.returned import load_tasks
 from hermes_lab.rewards import reward_warnings
 from hermes_lab.rollout import RolloutContext, RolloutSpec, RunEpisode, run_episode
 from hermes_lab.sandbox import probe
@@ -38,7 +39,7 @@ class Rollouts:
 
     def tasks(self, *, split: str, count: int, seed: int, world: int) -> list[Task]:
         """`count` tasks of a world's split, drawn by `seed`."""
-        return self.context.suite.load(split=split, count=count, seed=seed, world=world)
+        return load_tasks(self.context.suite, split=split, count=count, seed=seed, world=world)
 
     async def group(self, task: Task, size: int, *, round_: int = 0, first: int = 0) -> tuple[Episode, ...]:
         """`size` rollouts of one task with the same skills, in order, errored ones included (see `Episode.status`).

@@ -27,6 +27,7 @@ from hermes_lab.knowledge import Knowledge
 from hermes_lab.mcp.recorded import RecordedServers
 from hermes_lab.mcp.servers import Servers
 from hermes_lab.protocols import ModelClient, Sandbox, Suite, TaskAwareModel
+from hermes_lab.raised import told
 from hermes_lab.rewards import compute_reward
 from hermes_lab.sandbox.extras import NOTHING_MORE
 from hermes_lab.skills.learning.observe import observe
@@ -180,7 +181,7 @@ async def run_episode(context: RolloutContext, spec: RolloutSpec, knowledge: Kno
         failed = (failure.judgement,) if isinstance(failure, JudgeError) else ()
     except Exception as failure:
         error = EpisodeError(
-            kind="internal", message=f"{type(failure).__name__}: {failure}", detail=traceback.format_exc()
+            kind="internal", message=told(failure, type(context.suite).__module__), detail=traceback.format_exc()
         )
     seconds = time.monotonic() - started
     if outcome:

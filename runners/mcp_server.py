@@ -18,6 +18,7 @@ from pydantic import Field
 
 from hermes_lab.errors import HermesLabError
 from hermes_lab.processes import python_module
+from hermes_lab.returned import load_tasks
 from hermes_lab.text.clip import clip
 
 _CHARS = 40_000
@@ -132,7 +133,7 @@ def _tasks(suite: str, count: int, split: str, seed: int, world: int) -> list[di
         raise ToolError(f"no suite {suite[:100]!r}; `tasks` without a suite lists all")
     try:
         loaded = load_suite(SuiteConfig(name=suite))
-        tasks = loaded.load(split=split, count=count, seed=seed, world=world)
+        tasks = load_tasks(loaded, split=split, count=count, seed=seed, world=world)
     except HermesLabError as error:
         raise ToolError(str(error)) from None
     return [

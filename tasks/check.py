@@ -1,14 +1,16 @@
 """Checks a suite task by task in real sandboxes: the oracle scores 1, doing nothing scores 0, the naive solution fails
 exactly where a hidden rule triggers, following a wrong rule fails, and tampering is detected."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import anyio
 
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Suite
+from hermes_lab.returned import load_tasks
 from hermes_lab.tasks.admission import forced, spread
+from hermes_lab.tasks.learnable import learning_notes
 from hermes_lab.tasks.proof import AT_ONCE, CheckRow, OpenSandbox, Provable, prove
 from hermes_lab.tasks.rubric import Rubric, grade
 from hermes_lab.tasks.suite import WorldSuite
@@ -30,6 +32,8 @@ class CheckReport:
     rows: tuple[CheckRow, ...]
     problems: tuple[str, ...]
     """Problems of the set of tasks rather than of a single task."""
+    notes: tuple[str, ...] = ()
+    """Why an experiment on these tasks could not show learning. They are no failures."""
 
     @property
     def drawn(self) -> tuple[CheckRow, ...]:
@@ -93,7 +97,7 @@ async def check_suite(
     def drawn() -> list[Task]:
         if many_worlds and isinstance(suite, WorldSuite):
             return list(spread(suite, split, count, seed, world))
-        return suite.load(split=split, count=count, seed=seed, world=world)
+        return load_tasks(suite, split=split, count=count, seed=seed, world=world)
 
     tasks = drawn()
     problems = _problems(tasks, drawn())
@@ -110,7 +114,22 @@ async def check_suite(
     async with anyio.create_task_group() as group:
         for number, task in enumerate([*tasks, *extra]):
             group.start_soon(one, number, task)
-    return CheckReport(suite.name, split, tuple(rows[n] for n in sorted(rows)), tuple(problems))
+    checked = tuple(rows[n] for n in sorted(rows))
+    notes = _notes(suite, split, count, seed, tasks, checked)
+    return CheckReport(suite.name, split, checked, tuple(problems), tuple(notes))
+
+
+def _notes(
+    suite: Suite, split: str, count: int, seed: int, tasks: Sequence[Task], rows: Sequence[CheckRow]
+) -> Iterator[str]:
+    if isinstance(suite, WorldSuite):  # the lab's own, which have tests of their own
+        return
+
+    def draw(world: int) -> list[Task]:
+        return load_tasks(suite, split=split, count=count, seed=seed, world=world)
+
+    told = any(row.feedback for row in rows)
+    yield from learning_notes(tasks, wanted=count, feedback=told, draw=draw)
 
 
 def every_type(suite: WorldSuite, split: str, count: int) -> list[Task]:

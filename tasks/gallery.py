@@ -12,12 +12,13 @@ import anyio
 
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import SuiteConfig
+from hermes_lab.returned import ask_verifier
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.family import Criterion
 from hermes_lab.tasks.feedback import write_feedback
 from hermes_lab.tasks.play import opener, play
-from hermes_lab.tasks.proof import OpenSandbox, Provable
+from hermes_lab.tasks.proof import OpenSandbox, Provable, solution
 from hermes_lab.tasks.registry import domains, load_suite, served
 from hermes_lab.tasks.subtasks import Subtask, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
@@ -31,11 +32,12 @@ WIDEST = 160
 async def verdicts(suite: Provable, task: Task, open_sandbox: OpenSandbox) -> dict[str, Verdict]:
     """The verdicts on doing nothing, on the naive solution and on the oracle, each in a fresh sandbox."""
     found = {}
-    for name, actions in (("nothing", ()), ("naive", suite.naive(task)), ("oracle", suite.oracle(task))):
+    naive, oracle = solution(suite, "naive", task), solution(suite, "oracle", task)
+    for name, actions in (("nothing", ()), ("naive", naive), ("oracle", oracle)):
         async with open_sandbox() as sandbox:
             await setup_workspace(task, sandbox)
             await play(actions, task, sandbox, suite)
-            verdict = await suite.verify(task, sandbox, "Done.")
+            verdict = await ask_verifier(suite, task, suite.verify, task, sandbox, "Done.")
             if verdict is not None:
                 found[name] = verdict
     return found

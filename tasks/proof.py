@@ -3,11 +3,13 @@ tampers with the files."""
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
+from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import ExecResult, Sandbox, Suite, Workspace
+from hermes_lab.returned import ask_verifier, place_of, shown
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_text
@@ -50,6 +52,8 @@ class CheckRow:
     noop: float
     naive: float
     oracle: float
+    feedback: bool
+    """Whether a rejection of one of these said why."""
     failures: tuple[str, ...]
     measured: Measured
     milliseconds: float
@@ -68,6 +72,8 @@ class _Check:
     actions: list[str] = field(default_factory=list)
     stumbles: int = 0
     """Failed tool calls of the naive solution."""
+    told: int = 0
+    """Rejections with feedback."""
 
     @property
     def subtasks(self) -> tuple[Subtask, ...]:
@@ -88,7 +94,8 @@ class _Check:
         return await self.verdict(sandbox)
 
     async def verdict(self, workspace: Workspace, answer: str | None = "Done.", attempt: int = 1) -> Verdict:
-        found = await self.suite.verify(self.task, workspace, answer, attempt)
+        found = await ask_verifier(self.suite, self.task, self.suite.verify, self.task, workspace, answer, attempt)
+        self.told += bool(found and not found.success and found.feedback)
         if found is None:
             self.failures.append("is vague: the verifier gives no verdict")
             return Verdict(score=0.0, success=False)
@@ -104,14 +111,14 @@ async def prove(suite: Provable, task: Task, open_sandbox: OpenSandbox, *, force
     async with open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
         noop = await _score_noop(check, sandbox)
-        naive = await check.after(suite.naive(task), sandbox)
+        naive = await check.after(solution(suite, "naive", task), sandbox)
         stumbles, met = check.stumbles, await _judge_naive(check, naive, sandbox)
         obvious = await _contents(check, sandbox)
         await _check_wrong_rule(check, sandbox)
-        mended = (await check.after(suite.oracle(task), sandbox)).score
+        mended = (await check.after(solution(suite, "oracle", task), sandbox)).score
     async with open_sandbox() as sandbox:
         await setup_workspace(task, sandbox)
-        oracle = (await check.after(suite.oracle(task), sandbox, counted=True)).score
+        oracle = (await check.after(solution(suite, "oracle", task), sandbox, counted=True)).score
         again, milliseconds = await _timed(check, sandbox)
         silent = await check.verdict(sandbox, None)
         check.fail(again != oracle, "verifying twice gives different scores")
@@ -137,7 +144,24 @@ async def prove(suite: Provable, task: Task, open_sandbox: OpenSandbox, *, force
     )
     family = str(task.metadata.get("family", "")) if len(check.subtasks) == 1 else suite.name
     failures = tuple(dict.fromkeys(check.failures))
-    return CheckRow(task.id, family, task.triggers, noop, naive.score, oracle, failures, measured, milliseconds, forced)
+    told = bool(check.told)
+    return CheckRow(
+        *(task.id, family, task.triggers, noop, naive.score, oracle, told, failures, measured, milliseconds, forced)
+    )
+
+
+def solution(suite: Provable, name: Literal["oracle", "naive"], task: Task) -> tuple[Action, ...]:
+    """The tool calls of that solution. Raises `ConfigError` if the suite gives anything else."""
+    hook = getattr(suite, name)
+    found: Any = hook(task)
+    where = f"{suite.name}: {task.id}: {name}() returned {{}}{place_of(hook)}; return a list of Action(tool, arguments)"
+    if isinstance(found, Action) or not isinstance(found, Iterable):
+        raise ConfigError(where.format(f"{shown(found)}, which is no list of actions"), "suite")
+    actions = tuple(found)
+    for action in actions:
+        if not (isinstance(action, Action) and isinstance(action.tool, str) and isinstance(action.arguments, Mapping)):
+            raise ConfigError(where.format(f"{shown(action)}, which is no Action"), "suite")
+    return actions
 
 
 def objections(task: Task) -> list[str]:

@@ -18,6 +18,7 @@ from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.plugins import PluginGroup, import_own
 from hermes_lab.protocols import Suite
+from hermes_lab.returned import shown
 from hermes_lab.tasks import open_ended
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.stories import Story, StorySuite, read_story
@@ -138,9 +139,14 @@ def _check_arguments(config: SuiteConfig, factory: Callable[..., Suite]) -> None
 
 
 def _checked(name: str, suite: Any) -> Suite:
-    """The suite, if it is one. Raises `ConfigError` if it lacks a member of `Suite`."""
+    """The suite, if it is one. Raises `ConfigError` if it lacks a member of `Suite`, or has other names or splits."""
     if missing := [member for member in _MEMBERS if not hasattr(suite, member)]:
         raise ConfigError(f"{name}: not a suite, since {type(suite).__name__} lacks {', '.join(missing)}", "suite.name")
+    if not isinstance(suite.name, str) or not suite.name:
+        raise ConfigError(f"{name}: its `name` is {shown(suite.name)}; give it a text, such as 'parcels'", "suite.name")
+    splits: Any = suite.splits
+    if not isinstance(splits, tuple | list) or not splits or not all(isinstance(split, str) for split in splits):
+        raise ConfigError(f"{name}: its `splits` are {shown(splits)}; write a tuple, such as ('train',)", "suite.name")
     return cast(Suite, suite)
 
 

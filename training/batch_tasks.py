@@ -5,6 +5,7 @@ from itertools import product
 
 from hermes_lab.config.schema import Arm
 from hermes_lab.protocols import Suite
+from hermes_lab.returned import load_tasks
 from hermes_lab.tasks.registry import wrap_suite_errors
 from hermes_lab.training.grpo_config import Batch
 from hermes_lab.types import Task
@@ -24,6 +25,6 @@ def batch_tasks(batch: Batch, suite: Suite) -> list[tuple[int, Arm, Sequence[Tas
     for (world, arm), count in zip(places, counts, strict=True):
         number = batch.first_world + world
         with wrap_suite_errors(suite):
-            tasks = suite.load(split=config.suite.split, count=count, seed=config.suite.seed, world=number)
+            tasks = load_tasks(suite, split=config.suite.split, count=count, seed=config.suite.seed, world=number)
         found.append((number, arm, tasks))
     return found

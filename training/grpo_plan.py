@@ -14,6 +14,7 @@ from hermes_lab.harness.check import check_agent
 from hermes_lab.models import weights
 from hermes_lab.models.adapters import adapter_digest
 from hermes_lab.records import read_episodes
+from hermes_lab.returned import load_tasks
 from hermes_lab.tasks.registry import load_suite, wrap_suite_errors
 from hermes_lab.text.counted import counted
 from hermes_lab.training.adapters import find_adapter
@@ -182,7 +183,7 @@ def _check_tasks(batch: Batch) -> None:
     TaskKnowledge(run, suite)
     if batch.reviews:  # learning episodes draw their tasks themselves
         with wrap_suite_errors(suite):
-            suite.load(split=run.suite.split, count=1, seed=run.suite.seed, world=batch.first_world)
+            load_tasks(suite, split=run.suite.split, count=1, seed=run.suite.seed, world=batch.first_world)
         return
     tasks = [task for _, _, tasks in batch_tasks(batch, suite) for task in tasks]
     check_agent(run, suite, tasks)

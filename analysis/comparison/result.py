@@ -9,7 +9,7 @@ from hermes_lab.analysis.comparison.pairs import METRICS
 from hermes_lab.analysis.comparison.registered import Registered
 from hermes_lab.analysis.comparison.slope import Slope
 from hermes_lab.analysis.comparison.wording import points, shown, tested
-from hermes_lab.analysis.skill_effects.treatment import Treatment
+from hermes_lab.analysis.skill_effects.treatment import Treatment, sentences
 from hermes_lab.analysis.stats.aggregate import Aggregate
 from hermes_lab.analysis.stats.intervals import Interval, Rate
 from hermes_lab.analysis.stats.paired import LEVEL
@@ -294,7 +294,7 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """The verdicts, then the cells of weights x skills; the rates alone if nothing is measured."""
-        given = [f"  {treatment.sentence()}" for treatment in self.treatments]
+        given = [f"  {sentence}" for sentence in sentences(self.treatments)]
         if self.unmeasured:
             rates = [f"{c.part}{', ' if c.part else ''}{c.rates()}" for c in self.comparisons]
             weights = [f"weights: {self.decomposition.weights}"] if self.decomposition else []

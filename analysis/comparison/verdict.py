@@ -21,6 +21,7 @@ from hermes_lab.analysis.comparison.result import Comparison, MetricComparison
 from hermes_lab.analysis.comparison.wording import p_text, points, shown, tested
 from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.data.series import weights_names
+from hermes_lab.analysis.skill_effects.treatment import sentences
 from hermes_lab.analysis.stats.intervals import Interval
 from hermes_lab.analysis.stats.power import ALPHA, CORRELATION, detectable
 from hermes_lab.analysis.stats.rates import MIN_UNITS
@@ -130,7 +131,7 @@ def result_of(comparison: Comparison, question: str) -> ComparisonResult:
     detail += [change.sentence() for change in comparison.changes]
     if comparison.slope:
         detail.append(comparison.slope.sentence(comparison.before, comparison.after))
-    detail += [treatment.sentence() for treatment in comparison.treatments]
+    detail += sentences(comparison.treatments)
     if both := comparison.decomposition:
         limit = f"; applies to {both.limit}" if both.limit else ""
         return ComparisonResult(
@@ -162,7 +163,7 @@ def _unmeasured(comparison: Comparison, question: str) -> ComparisonResult:
     return ComparisonResult(
         question=question,
         sentence=f"not measured: {comparison.unmeasured}{weights}",
-        detail=(*(treatment.sentence() for treatment in comparison.treatments), *comparison.notes),
+        detail=(*sentences(comparison.treatments), *comparison.notes),
         comparison=comparison,
     )
 

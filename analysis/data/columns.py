@@ -106,6 +106,11 @@ def _first_call(line: Line) -> bool | None:
     return True if metrics.first_call_ok else None if metrics.tool_calls else False
 
 
+def _followed(line: Line) -> int | None:
+    told = [trace.followed for trace in line.skills.traces if trace.followed is not None]
+    return None if line.skills.loaded and not told else sum(told)
+
+
 _JUDGED = "status success"
 _COLUMNS: Mapping[str, _Column] = {
     "key": _Column("", attrgetter("key")),
@@ -174,7 +179,7 @@ _COLUMNS: Mapping[str, _Column] = {
     "skills_usable": _Column(
         "skills", lambda e: sum(trace.listed and trace.eligible is not False for trace in e.skills.traces)
     ),
-    "skills_followed": _Column("skills", lambda e: sum(trace.followed is True for trace in e.skills.traces)),
+    "skills_followed": _Column("skills", _followed),
     "recovered": _Column("observation", lambda e: e.observation.recovered if e.observation else None),
     "learning_value": _Column("observation", lambda e: e.observation.value if e.observation else None),
     "reviewed": _Column("review", lambda e: e.review is not None),

@@ -131,8 +131,8 @@ class EpisodeRow(Struct, frozen=True):
     """Skills known to be relevant to the task."""
     skills_usable: int
     """Listed skills that are relevant to the task, or of which that is not known."""
-    skills_followed: int
-    """Skills whose instructions a later call followed."""
+    skills_followed: int | None
+    """Loaded skills with a line of code that a later call ran; None if the agent loaded skills, and none has code."""
     recovered: bool | None
     """Whether the work succeeded after a failed call or a rejected submission."""
     learning_value: float | None

@@ -13,6 +13,7 @@ from hermes_lab.analysis.report.data import usual_order
 from hermes_lab.analysis.report.findings import Arm, Findings
 from hermes_lab.analysis.report.markup import Markup, element, join
 from hermes_lab.analysis.report.words import NONE, duration, interval, number, percent, points, rate
+from hermes_lab.analysis.skill_effects.treatment import sentences
 from hermes_lab.analysis.stats.over_lanes import Estimate
 from hermes_lab.analysis.summaries.warnings import PLAIN, ending
 from hermes_lab.manifest import OWN_LOOP, RunManifest
@@ -151,9 +152,8 @@ def _compared(comparison: Comparison) -> Iterator[Markup]:
     else:
         yield from _differences(comparison)
     if comparison.treatments:
-        yield element(
-            "ul", *(element("li", treatment.sentence()) for treatment in comparison.treatments), class_="detail"
-        )
+        lines = (element("li", sentence) for sentence in sentences(comparison.treatments))
+        yield element("ul", *lines, class_="detail")
 
 
 def _differences(comparison: Comparison) -> Iterator[Markup]:

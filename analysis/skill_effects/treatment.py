@@ -5,10 +5,11 @@ report say so in the sentences of this module.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hermes_lab.analysis.skill_effects.rejected import Rejected, rejected_writes
 from hermes_lab.analysis.skill_effects.timeline import read_merges
 from hermes_lab.lane import LEARNING_ARMS, SKILL_ARMS
 from hermes_lab.text.counted import counted
@@ -49,6 +50,12 @@ class Treatment(NamedTuple):
     """Skill writes, of which the merges after rounds kept `merged` (None if no merge is on record)."""
     merged: int | None
     notes_written: int
+    rejected: int
+    """Writes of skills and notes that were rejected; counted only for a learning arm that wrote no skill."""
+    first_rejection: str
+    """Why the first of them was."""
+    review_error: str
+    """Why the first of the failed reviews failed."""
     longest: int
     """Training tasks of the longest lane."""
     iterations: int
@@ -63,7 +70,10 @@ class Treatment(NamedTuple):
     usable: int
     """Those in which a listed skill was relevant to the task, or this is not known."""
     loaded: int
-    followed: int
+    with_code: int
+    """Those that loaded a skill with code; only of them is known whether they followed one."""
+    followed: int | None
+    """Those that ran a line of a loaded skill's code; None if skills were loaded, and none had code."""
     noted: int
     """Compared episodes with notes in the prompt."""
 
@@ -77,18 +87,27 @@ class Treatment(NamedTuple):
         """Whether it wrote any skill or note."""
         return bool(self.written or self.notes_written)
 
+    @property
+    def uses(self) -> str:
+        """In how many compared episodes loaded skills were followed, such as "followed in 3 of 5 with code"."""
+        if self.followed is None:
+            return "followed in -"
+        some = f" of {self.with_code:,} with code" if self.with_code < self.loaded else ""
+        return f"followed in {self.followed:,}{some}"
+
     def sentence(self) -> str:
-        """What happened, in one line."""
+        """What happened, in one line. `sentences` says of several arms why a count is missing."""
         parts = []
         if self.arm in LEARNING_ARMS:
             failed = f" ({self.reviews_failed:,} failed)" if self.reviews_failed else ""
             parts.append(f"{self.reviewed:,} of {self.worked:,} episodes reviewed{failed}")
-            parts.append(f"{counted(self.written, 'skill write')}{self._kept()}")
+            rejected = f" ({self._rejections() if self.learned else f'{self.rejected:,} rejected'})"
+            parts.append(f"{counted(self.written, 'skill write')}{self._kept()}{rejected if self.rejected else ''}")
             if self.notes_written:
                 parts.append(counted(self.notes_written, "note write"))
         parts.append(f"skills listed in {self.listed:,} of {self.episodes:,} compared episodes")
         parts.append(f"loaded in {self.loaded:,}")
-        parts.append(f"followed in {self.followed:,}")
+        parts.append(self.uses)
         if self.noted:
             parts.append(f"notes in {self.noted:,}")
         return f"{self.arm}: {', '.join(parts)}"
@@ -127,8 +146,10 @@ class Treatment(NamedTuple):
         reviewed = f"{self.reviewed:,} of {counted(self.worked, 'episode')} {'was' if self.worked == 1 else 'were'}"
         if self.reviewed:
             failed = f", {self.reviews_failed:,} of these reviews failed" if self.reviews_failed else ""
-            return f"`{self.arm}` never learned ({reviewed} reviewed, and none wrote a skill or a note{failed})"
-        return f"`{self.arm}` never learned ({reviewed} reviewed{self._why_no_review(config)})"
+            failed += f": {self.review_error}" if failed and self.review_error else ""
+            wrote = f"{reviewed} reviewed, and none wrote a skill or a note{failed}"
+            return f"`{self.arm}` never learned ({wrote}{self._rejections('; ')})"
+        return f"`{self.arm}` never learned ({reviewed} reviewed{self._why_no_review(config)}{self._rejections('; ')})"
 
     def caveat(self) -> str:
         """Which part of the treatment did not happen, though some of it did; "" if nothing is missing."""
@@ -155,6 +176,10 @@ class Treatment(NamedTuple):
             f"{counted(self.episodes, 'episode')}, loaded in 0)"
         )
 
+    def _rejections(self, mark: str = "") -> str:
+        found = str(Rejected(self.rejected, self.first_rejection))
+        return f"{mark}{found}" if found else ""
+
     def _kept(self) -> str:
         return "" if self.merged is None or self.merged == self.written else f", {self.merged:,} merged"
 
@@ -170,6 +195,19 @@ class Treatment(NamedTuple):
             f": skills.review_every is {every:,} tool-calling iterations, and no lane made more than "
             f"{self.iterations:,} in its {counted(self.longest, 'task')}"
         )
+
+
+def sentences(treatments: Iterable[Treatment]) -> Iterator[str]:
+    """What happened in each arm, a line each, and why there is no count of followed skills, if so."""
+    listed = list(treatments)
+    yield from (each.sentence() for each in listed)
+    yield from unfollowed(listed)
+
+
+def unfollowed(treatments: Iterable[Treatment]) -> Iterator[str]:
+    """A line that explains "followed in -"; nothing if every arm has that count."""
+    if arms := list(dict.fromkeys(f"`{each.arm}`" for each in treatments if each.followed is None)):
+        yield f"followed in -: not measured: these skills have no code (loaded skills of {', '.join(arms)})"
 
 
 def not_measured(before: Treatment | None, after: Treatment | None, config: Config) -> str:
@@ -194,12 +232,18 @@ def treatments_of(rows: "pd.DataFrame", compared: "pd.DataFrame") -> list[Treatm
     found = []
     for arm in (arm for arm in SKILL_ARMS if (rows["arm"] == arm).any()):
         tally = TreatmentTally()
-        for row in rows.loc[rows["arm"] == arm, list(COLUMNS)].itertuples(index=False):
+        for row in _rows(rows, arm):
             tally.add_lesson(row)
-        for row in compared.loc[compared["arm"] == arm, list(COLUMNS)].itertuples(index=False):
+        for row in _rows(compared, arm):
             tally.add_use(row)
-        found.append(tally.treatment(arm, merged))
+        found.append(tally.treatment(arm, merged, map(Path, rows["run"].unique())))
     return found
+
+
+def _rows(frame: "pd.DataFrame", arm: str) -> Iterator[Any]:
+    """The rows of an arm, with None for a missing value."""
+    chosen = frame.loc[frame["arm"] == arm, list(COLUMNS)].astype(object)
+    yield from chosen.where(chosen.notna(), None).itertuples(index=False)
 
 
 def merges_of(run: Path) -> Counter[str]:
@@ -219,6 +263,7 @@ class TreatmentTally:
         self._iterations: Counter[str] = Counter()
         self._lanes: set[str] = set()
         self._given: set[str] = set()
+        self._review_error = ""
 
     def add_lesson(self, row: Any) -> None:
         """Counts what a training task taught, given a row with `COLUMNS`; other rows are ignored."""
@@ -230,6 +275,7 @@ class TreatmentTally:
         self._counts["answered"] += row.stop_reason == "answered"
         self._counts["reviewed"] += row.reviewed
         self._counts["reviews_failed"] += bool(row.review_error)
+        self._review_error = self._review_error or " ".join(row.review_error.split())
         self._counts["written"] += row.skills_written
         self._counts["notes_written"] += row.notes_written
 
@@ -242,26 +288,36 @@ class TreatmentTally:
         self._counts["listed"] += row.skills_listed > 0
         self._counts["usable"] += row.skills_usable > 0
         self._counts["loaded"] += row.skills_loaded > 0
-        self._counts["followed"] += row.skills_followed > 0
+        if row.skills_loaded and row.skills_followed is not None:
+            self._counts["with_code"] += 1
+            self._counts["followed"] += row.skills_followed > 0
         self._counts["noted"] += row.noted
         if row.skills_listed or row.skills_loaded or row.noted:
             self._given.add(row.lane)
 
-    def treatment(self, arm: str, merged: Mapping[str, int]) -> Treatment:
-        """The counts; `merged` has the kept skill writes by lane."""
-        counted = dict.fromkeys(_COUNTED, 0) | self._counts
+    def treatment(self, arm: str, merged: Mapping[str, int], runs: Iterable[Path]) -> Treatment:
+        """The counts; `merged` has the kept skill writes by lane. The `runs` are read once more if the arm should have
+        written skills and wrote none, for the reason."""
+        silent = arm in LEARNING_ARMS and self._tasks and not self._counts["written"]
+        rejected = rejected_writes(runs, self._tasks.keys()) if silent else Rejected()
+        counts: dict[str, Any] = dict.fromkeys(_COUNTED, 0) | self._counts
+        if counts["loaded"] and not counts["with_code"]:
+            counts["followed"] = None
         return Treatment(
             arm=arm,
+            rejected=rejected.writes,
+            first_rejection=rejected.first,
+            review_error=self._review_error,
             merged=sum(merged[lane] for lane in known) if (known := self._tasks.keys() & merged.keys()) else None,
             longest=max(self._tasks.values(), default=0),
             iterations=max(self._iterations.values(), default=0),
             lanes=len(self._lanes),
             lanes_given=len(self._given),
-            **counted,
+            **counts,
         )
 
 
 _COUNTED = (
     *("worked", "answered", "reviewed", "reviews_failed", "written", "notes_written"),
-    *("episodes", "listed", "usable", "loaded", "followed", "noted"),
+    *("episodes", "listed", "usable", "loaded", "with_code", "followed", "noted"),
 )

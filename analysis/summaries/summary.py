@@ -56,7 +56,7 @@ def summarize(run: Path, arms: Collection[str] = ()) -> dict[str, Any]:
     `first_call_ok` is over the episodes whose first reply asked for a tool. Held-out episodes are included; `phases`
     has the same values for `learn` and `heldout` separately. `treatment` counts the reviews, and the skills that were
     written, merged, listed, loaded and followed (`hermes_lab.analysis.skill_effects.treatment`); null where nothing
-    was written or given, unless the arm should have given it.
+    was written or given, unless the arm should have given it. `followed` in it is null if no loaded skill has code.
 
     Raises `ConfigError` if `run` is no run folder.
     """
@@ -88,7 +88,7 @@ def summarize(run: Path, arms: Collection[str] = ()) -> dict[str, Any]:
         "evaluation": evaluation and evaluation.to_dict(manifest.config.get("model", {}).get("price")),
         "groups": [
             {"arm": arm, "model": model, "adapter": adapter, "adapter_digest": digest}
-            | groups[arm, model, adapter, digest].to_dict(arm, merged)
+            | groups[arm, model, adapter, digest].to_dict(arm, merged, run)
             for arm, model, adapter, digest in sorted(groups)
         ],
     }
@@ -138,7 +138,7 @@ class _Row(NamedTuple):
     skills_listed: int
     skills_usable: int
     skills_loaded: int
-    skills_followed: int
+    skills_followed: int | None
     noted: bool
     judge_votes: int
     judge_tokens: int
@@ -305,12 +305,12 @@ class _Group:
         self.phases: dict[str, _Tally] = {}
         self.treatment = TreatmentTally()
 
-    def to_dict(self, arm: str, merged: Mapping[str, int]) -> dict[str, Any]:
+    def to_dict(self, arm: str, merged: Mapping[str, int], run: Path) -> dict[str, Any]:
         phases = {
             phase: tally.amounts() | tally.rates()
             for phase in ("learn", "heldout")
             if (tally := self.phases.get(phase))
         }
-        found = self.treatment.treatment(arm, merged)
+        found = self.treatment.treatment(arm, merged, [run])
         treatment = found.to_dict() if arm in SKILL_ARMS or found.given or found.learned else None
         return self.whole.amounts() | self.whole.rates() | {"phases": phases, "treatment": treatment}

@@ -24,6 +24,7 @@ from hermes_lab.envs.stepwise import LoopThread, SteppedModel, Turn
 from hermes_lab.errors import HermesLabError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.models.weights import silent
+from hermes_lab.returned import load_tasks
 from hermes_lab.rollout import RolloutSpec
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
@@ -144,7 +145,7 @@ def _with_web(config: RunConfig) -> RunConfig:
     if {"toolsets", "distribution"} & agent.model_fields_set:
         return config
     loaded = load_suite(suite, config.sandbox)
-    tasks = loaded.load(split=split_of(suite, loaded), count=1, seed=suite.seed, world=suite.world)
+    tasks = load_tasks(loaded, split=split_of(suite, loaded), count=1, seed=suite.seed, world=suite.world)
     if not any(task.pages for task in tasks):
         return config
     return config.model_copy(update={"agent": agent.model_copy(update={"toolsets": (*agent.toolsets, "web")})})

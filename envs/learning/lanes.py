@@ -12,6 +12,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.knowledge import Knowledge
 from hermes_lab.lane import LaneKey, lane_name
 from hermes_lab.protocols import Suite
+from hermes_lab.returned import load_tasks
 from hermes_lab.suites import JudgedSuite
 from hermes_lab.types import Task
 
@@ -94,10 +95,10 @@ def _different(suite: Suite, draw: Draw, world: int, count: int) -> list[Task]:
 def _load(suite: Suite, draw: Draw, world: int, count: int) -> list[Task]:
     """`count` tasks, or all those of a suite that has fewer."""
     try:
-        return suite.load(split=draw.split, count=count, seed=draw.seed, world=world)
+        return load_tasks(suite, split=draw.split, count=count, seed=draw.seed, world=world)
     except ConfigError as error:
         try:
-            return suite.load(split=draw.split, count=0, seed=draw.seed, world=world)
+            return load_tasks(suite, split=draw.split, count=0, seed=draw.seed, world=world)
         except ConfigError:
             raise error from None
 

@@ -17,6 +17,7 @@ from hermes_lab.envs.stepwise import LoopThread
 from hermes_lab.envs.trl.columns import split
 from hermes_lab.errors import ConfigError, HermesLabError
 from hermes_lab.models.weights import Say, silent
+from hermes_lab.returned import load_tasks
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.registry import wrap_suite_errors
@@ -65,7 +66,7 @@ def suite_tasks(config: RunConfig) -> dict[str, Task]:
     suite = config.suite
     loaded = load_suite(suite, config.sandbox)
     with wrap_suite_errors(loaded):
-        tasks = loaded.load(split=suite.split, count=suite.count, seed=suite.seed, world=suite.world)
+        tasks = load_tasks(loaded, split=suite.split, count=suite.count, seed=suite.seed, world=suite.world)
     return {task.id: task for task in tasks}
 
 

@@ -10,6 +10,7 @@ from hermes_lab.config.schema import SkillsConfig
 from hermes_lab.errors import InfraError, ToolError
 from hermes_lab.memory.notes import NotesEdit
 from hermes_lab.protocols import ModelClient
+from hermes_lab.raised import told
 from hermes_lab.skills import format as skill_format
 from hermes_lab.skills.learning.review_policy import review_gate
 from hermes_lab.skills.learning.write_policy import objection
@@ -73,7 +74,7 @@ async def review(
     except InfraError as failure:
         error = EpisodeError(failure.kind, str(failure))
     except Exception as failure:
-        error = EpisodeError("internal", f"{type(failure).__name__}: {failure}", traceback.format_exc())
+        error = EpisodeError("internal", told(failure), traceback.format_exc())
     return Review(
         trajectory=fork.trajectory(stop, since=len(agent.messages)),
         writes=tuple(context.skills.writes) if context.skills and not error else (),

@@ -239,7 +239,10 @@ class AgentConfig(Section):
         if not self.program:
             for name in ("at", "settings", "carry_state"):
                 if getattr(self, name):
-                    raise ValueError(f"`{name}` has no effect without `program`; set agent.program")
+                    raise ValueError(
+                        f"`{name}` has no effect while agent.program is empty (the lab's own loop); name a program "
+                        f"there, or leave `{name}` out"
+                    )
             if self.review != "auto":
                 raise ValueError(
                     "`review` has no effect without `program`; the lab's own loop follows skills.review_every"
@@ -393,7 +396,9 @@ class RewardConfig(Section):
     @model_validator(mode="after")
     def _of_something(self) -> "RewardConfig":
         if not self.recovered and self.discount != type(self).model_fields["discount"].default:
-            raise ValueError("`discount` has no effect without `recovered`; set reward.recovered too")
+            raise ValueError(
+                "`discount` has no effect while reward.recovered is 0; give that a weight, or leave `discount` out"
+            )
         if not any(self.weights.values()):
             raise ValueError("every weight is 0; set at least one")
         return self
@@ -513,7 +518,10 @@ class HeldoutConfig(Section):
     @model_validator(mode="after")
     def _every_of_something(self) -> "HeldoutConfig":
         if self.every and not self.tasks:
-            raise ValueError("set `tasks` too: the number of held-out tasks")
+            raise ValueError(
+                f"`tasks: 0` leaves nothing to measure, so `every: {self.every}` has no effect; give a number of tasks "
+                "or set learning.heldout.every=0, which switches held-out measurements off"
+            )
         return self
 
 

@@ -11,9 +11,11 @@ from typing import Any, cast
 
 import anyio.lowlevel
 
-from hermes_lab.errors import ConfigError, ModelError
+from hermes_lab.errors import ConfigError, HermesLabError, ModelError
 from hermes_lab.models.hermes_format import render_calls
 from hermes_lab.plugins import import_own
+from hermes_lab.raised import told
+from hermes_lab.returned import place_of, shown
 from hermes_lab.types import Generation, Message, ModelIdentity, Task
 from hermes_lab.types.trajectory import ToolFormat
 
@@ -48,17 +50,31 @@ class ScriptedModel:
         """The model for one rollout of that task; called at the start of every rollout (`hermes_lab/rollout.py`)."""
         if not isinstance(self._policy, TaskAwarePolicy):
             return self
-        return ScriptedModel(self._policy.for_task(task), name=self.identity.name, tool_format=self._tool_format)
+        policy: Any = self._policy.for_task(task)
+        if not callable(policy):
+            raise ModelError(
+                f"{self.identity.name}: for_task returned {shown(policy)}{place_of(self._policy.for_task)}; return a "
+                "function that maps the conversation to the next Message"
+            )
+        return ScriptedModel(policy, name=self.identity.name, tool_format=self._tool_format)
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Generation:
-        """The policy's next turn. Raises `ModelError` if the policy needs a task and there is none, as in a chat."""
+        """The policy's next turn; exceptions of the policy pass. Raises `ModelError` if it needs a task and there is
+        none, as in a chat, and if it returns anything but a `Message`."""
         del tools
         await anyio.lowlevel.checkpoint()
         if isinstance(self._policy, TaskAwarePolicy):
             raise ModelError(
                 f"{self.identity.name} works only on tasks of a suite (`hermes-lab run`, `hermes-lab experiment`)"
             )
-        reply = self._policy(messages)
+        reply: Any = self._policy(messages)
+        if inspect.iscoroutine(reply):
+            reply.close()
+        if not isinstance(reply, Message):
+            raise ModelError(
+                f"{self.identity.name}: the policy returned {shown(reply)}{place_of(self._policy)}; return "
+                "Message(role='assistant', content=...)"
+            )
         if self._tool_format == "hermes" and reply.tool_calls:
             reply = Message(role="assistant", content=render_calls(reply.content, reply.tool_calls))
         return Generation(reply, finish_reason="tool_calls" if reply.tool_calls else "stop")
@@ -80,16 +96,36 @@ def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskAwarePoli
     module = module.removeprefix("hermes_lab.")
     try:
         factory = _factory(module, attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except HermesLabError:
+        raise
+    except Exception as error:
+        if not isinstance(error, ImportError | AttributeError | ValueError):
+            raise ConfigError(f"model.name: {name} cannot be imported: {_failed_import(error)}") from None
         known = f"; it has: {', '.join(names)}" if (names := _policies_in(module)) else ""
         raise ConfigError(
             f"model.name: {name!r} is not a policy of the form `module:factory`: {error}{known}"
         ) from None
     try:
-        policy: Policy | TaskAwarePolicy = factory(**options)
-    except TypeError as error:
-        raise ConfigError(f"model.options: not accepted by {name}: {error}") from None
-    return policy
+        policy: Any = factory(**options)
+    except HermesLabError:
+        raise
+    except Exception as error:
+        if isinstance(error, TypeError) and error.__traceback__ and error.__traceback__.tb_next is None:
+            raise ConfigError(f"model.options: not accepted by {name}: {error}") from None
+        raise ConfigError(f"model.name: {name} failed: {told(error, module)}") from None
+    if not callable(policy) and not isinstance(policy, TaskAwarePolicy):
+        raise ConfigError(
+            f"model.name: {name} returned {shown(policy)}{place_of(factory)}; return a function that maps the "
+            "conversation to the next Message, or a TaskAwarePolicy"
+        )
+    made: Policy | TaskAwarePolicy = policy
+    return made
+
+
+def _failed_import(error: Exception) -> str:
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{type(error).__name__}: {error.msg} ({error.filename}:{error.lineno})"
+    return told(error)
 
 
 def _factory(module: str, attribute: str) -> Callable[..., Any]:

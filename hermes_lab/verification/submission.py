@@ -7,6 +7,7 @@ import msgspec
 
 from hermes_lab.errors import InfraError, VerifierError
 from hermes_lab.protocols import Suite, Workspace
+from hermes_lab.returned import ask_verifier
 from hermes_lab.suites import JudgedSuite
 from hermes_lab.types import Judgement, Task, Verdict
 from hermes_lab.verification.failures import explain
@@ -44,10 +45,10 @@ async def judge_submission(
     """Runs the verifier, then the judge. `verify` is the suite's, or that of the task's session.
 
     The judge is not asked about work that is rejected anyway, or about no answer. Raises `InfraError`; a bug in the
-    verifier is a `VerifierError` with its file and line.
+    verifier, or anything but a `Verdict` from it, is a `VerifierError` with its file and line.
     """
     try:
-        verdict = await verify(workspace, submission.answer, submission.number)
+        verdict = await ask_verifier(suite, task, verify, workspace, submission.answer, submission.number)
     except InfraError:
         raise
     except Exception as error:

@@ -26,6 +26,7 @@ from hermes_lab.tasks.admission import StaticReport, static_checks
 from hermes_lab.tasks.check import CheckReport, check_suite, rubric_of, too_little
 from hermes_lab.tasks.jsonl import JsonlSuite
 from hermes_lab.tasks.jsonl_check import check_rows
+from hermes_lab.tasks.learnable import learning_notes
 from hermes_lab.tasks.play import opener
 from hermes_lab.tasks.proof import Provable
 from hermes_lab.tasks.registry import adapters, wrap_suite_errors
@@ -158,11 +159,13 @@ def _report(suite: Suite, static: StaticReport | None, reports: list[CheckReport
     failures += [failure for report in reports for failure in report.failures]
     # Too few tasks say nothing about the headroom of the rules.
     failures += too_little([report for report in reports if len(report.drawn) >= 10])
+    notes = [f"{report.split}: {note}" for report in reports for note in report.notes]
     rubric = rubric_of(reports)
     if json:
         content = {
             "suite": suite.name,
             "failures": failures,
+            "notes": notes,
             "splits": [_figures(report) for report in reports],
             "tasks_per_second": static.tasks_per_second if static else None,
             "distinct": static.distinct if static else None,
@@ -182,9 +185,15 @@ def _report(suite: Suite, static: StaticReport | None, reports: list[CheckReport
         )
     for line in rubric.lines():
         typer.echo(line)
-    for line in collapsed(failures):
-        output.say(line)
+    _say(notes, failures)
     return 1 if failures else 0
+
+
+def _say(notes: Iterable[str], failures: Iterable[str]) -> None:
+    """Prints the failures; if there are none, the notes."""
+    lines = list(collapsed(failures))
+    for line in lines or [f"note: {note}" for note in notes]:
+        output.say(line)
 
 
 def _shares(part: CheckReport) -> str:
@@ -238,14 +247,16 @@ def _check_file(suite: JsonlSuite, count: int, sandbox: SandboxConfig, json: boo
     rows = min(count, suite.size) or suite.size
     tasks = suite.load(split=suite.splits[0], count=rows, seed=0, world=0)
     judged = sum(bool(suite.judge_rubric(task)) for task in tasks)
+    every = suite.load(split=suite.splits[0], count=0, seed=0, world=0)
+    told = any(task.truth.get("feedback") for task in every)
+    notes = [f"{suite.path}: {note}" for note in learning_notes(every, wanted=suite.size + 1, feedback=told)]
     if json:
-        output.print_json({"suite": suite.name, "rows": rows, "judged": judged, "failures": failures})
+        output.print_json({"suite": suite.name, "rows": rows, "judged": judged, "notes": notes, "failures": failures})
         return 1 if failures else 0
     found = f"{len(failures)} refused" if failures else "none refused"
     model = f"{judged} graded by a model, which is not asked here; " if judged else ""
     typer.echo(f"{suite.path}: {counted(rows, 'row')}, {found}; {model}solvability not checked (no oracle)")
-    for line in collapsed(failures):
-        output.say(line)
+    _say(notes, failures)
     return 1 if failures else 0
 
 

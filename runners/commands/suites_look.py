@@ -18,6 +18,7 @@ from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Sandbox, Suite
 from hermes_lab.records import write_atomic
+from hermes_lab.returned import load_tasks
 from hermes_lab.rollout import setup_workspace
 from hermes_lab.runners import output
 from hermes_lab.runners.commands import options
@@ -218,10 +219,10 @@ def _nth(suite: Suite, split: str, seed: int, world: int, number: int | None) ->
     """A task and its number. Without `number`: the first that triggers a rule, else the first."""
     if number is None:
         count = _SEARCHED if isinstance(suite, WorldSuite) else 1
-        tasks = suite.load(split=split, count=count, seed=seed, world=world)
+        tasks = load_tasks(suite, split=split, count=count, seed=seed, world=world)
         return next((each for each in enumerate(tasks) if each[1].triggers), (0, tasks[0]))
     try:
-        return number, suite.load(split=split, count=number + 1, seed=seed, world=world)[number]
+        return number, load_tasks(suite, split=split, count=number + 1, seed=seed, world=world)[number]
     except ConfigError as error:
         if error.field != "suite.count":
             raise
@@ -232,7 +233,7 @@ def _show_options(suite: Suite, task: Task, seed: int, world: int | None, config
     """The options with which `tasks show` shows this task."""
     number = 0
     if isinstance(suite, JsonlSuite):
-        seed, number = 0, suite.load(split=task.split, count=0, seed=0, world=0).index(task)
+        seed, number = 0, load_tasks(suite, split=task.split, count=0, seed=0, world=0).index(task)
     elif isinstance(suite, WorldSuite):
         _, world, seed, number = drawn_from(task)
     parts = ["--split", task.split, "--seed", str(seed), "--world", str(world or 0), "--task", str(number)]
@@ -241,12 +242,12 @@ def _show_options(suite: Suite, task: Task, seed: int, world: int | None, config
 
 def _draw(suite: Suite, split: str, count: int, seed: int, world: int | None) -> list[Task]:
     if isinstance(suite, JsonlSuite):
-        everything = suite.load(split=split, count=0, seed=0, world=0)
+        everything = load_tasks(suite, split=split, count=0, seed=0, world=0)
         return Draws("sample", seed).sample(everything, min(count, len(everything)))
     if world is None and isinstance(suite, WorldSuite):
         # Distant first worlds, so that two seeds share none.
         return list(spread(suite, split, count, seed, 1000 * seed))
-    return suite.load(split=split, count=count, seed=seed, world=world or 0)
+    return load_tasks(suite, split=split, count=count, seed=seed, world=world or 0)
 
 
 def _refuse_existing(folder: Path, option: str) -> None:

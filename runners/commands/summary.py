@@ -98,6 +98,8 @@ def show_summary(content: dict[str, Any], *, json: bool) -> None:
             failed = f", {group['reviews_failed']} failed" if group["reviews_failed"] else ""
             spent = f"{_tokens(group['review_tokens'])}, {group['review_seconds']:.0f} s"
             typer.echo(f"    {'reviews':<30} {group['reviews']}{failed}; {spent}")
+    for line in _unfollowed(content):
+        typer.echo(f"\n  {line}")
     if content["evaluation"]:
         for line in evaluation_lines(content):
             typer.echo(line)
@@ -157,6 +159,8 @@ def _troubles(amounts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _given(group: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Skills that were written and used; nothing where there were none, unless the arm should have given them."""
+    from hermes_lab.analysis.skill_effects.treatment import Treatment
+
     treatment = group["treatment"]
     if not treatment:
         return
@@ -165,7 +169,14 @@ def _given(group: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "skills written", f"{group['skills_written']}{dropped}"
     notes = f"; notes in {treatment['noted']:,}" if treatment["noted"] else ""
     uses = f"listed in {treatment['listed']:,} of {treatment['episodes']:,} episodes, loaded in "
-    yield "skills given", f"{uses}{treatment['loaded']:,}, followed in {treatment['followed']:,}{notes}"
+    yield "skills given", f"{uses}{treatment['loaded']:,}, {Treatment.of(treatment).uses}{notes}"
+
+
+def _unfollowed(content: dict[str, Any]) -> Iterator[str]:
+    """Why groups have no count of followed skills."""
+    from hermes_lab.analysis.skill_effects.treatment import Treatment, unfollowed
+
+    return unfollowed(Treatment.of(group["treatment"]) for group in content["groups"] if group["treatment"])
 
 
 def _without_call(group: dict[str, Any]) -> str:

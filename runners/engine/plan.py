@@ -16,6 +16,7 @@ from hermes_lab.harness.worker import ReviewWhen
 from hermes_lab.lane import LEARNING_ARMS, MAIN
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
+from hermes_lab.returned import load_tasks
 from hermes_lab.rollout import RolloutSpec
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.registry import wrap_suite_errors
@@ -102,7 +103,7 @@ def plan_run(config: RunConfig, suite: Suite, library: Library) -> list[Lane]:
     """Plans `run`: one lane with one round and a fixed `library`."""
     wanted = config.suite
     with wrap_suite_errors(suite):
-        tasks = suite.load(split=wanted.split, count=wanted.count, seed=wanted.seed, world=wanted.world)
+        tasks = load_tasks(suite, split=wanted.split, count=wanted.count, seed=wanted.seed, world=wanted.world)
     return [Lane(MAIN, "frozen", library, config.run.samples, [tasks])]
 
 

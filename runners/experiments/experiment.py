@@ -10,6 +10,7 @@ from hermes_lab.config.schema import LearningConfig, RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.lane import LaneKey, lane_name
 from hermes_lab.protocols import Suite
+from hermes_lab.returned import load_tasks
 from hermes_lab.runners.engine.lanes import initial_library
 from hermes_lab.runners.engine.plan import Lane
 from hermes_lab.runners.engine.weights import weights_of
@@ -121,7 +122,7 @@ def _load(config: RunConfig, suite: Suite, seed: int, world: int) -> list[Task]:
     training, heldout = _training_count(config.learning), config.learning.heldout.tasks
     try:
         with wrap_suite_errors(suite):
-            return suite.load(split=config.suite.split, count=training + heldout, seed=seed, world=world)
+            return load_tasks(suite, split=config.suite.split, count=training + heldout, seed=seed, world=world)
     except ConfigError as error:
         if not heldout or error.field != "suite.count":
             raise

@@ -16,6 +16,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.lane import lane_key
 from hermes_lab.manifest import RunManifest, read_manifest
 from hermes_lab.protocols import Suite
+from hermes_lab.returned import load_tasks
 from hermes_lab.runners.engine.folder import with_kept_suite
 from hermes_lab.runners.engine.plan import Lane, plan_run, tasks_digest
 from hermes_lab.runners.experiments.experiment import plan_learn
@@ -98,7 +99,7 @@ def _check_overrides(before: RunConfig, now: RunConfig) -> None:
 
 def _tasks(command: str, config: RunConfig, suite: Suite) -> dict[Key, Task]:
     if isinstance(suite, JsonlSuite):  # rows may have been added or removed since
-        found = suite.load(split=config.suite.split, count=0, seed=0, world=0)
+        found = load_tasks(suite, split=config.suite.split, count=0, seed=0, world=0)
         if command == "run":
             return {_key("main", task.id): task for task in found}
         places = [(r, w) for r in range(config.learning.replicates) for w in range(config.learning.worlds)]

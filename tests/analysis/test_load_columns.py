@@ -193,7 +193,9 @@ def row_of_the_whole(run: Path, e: Episode) -> EpisodeRow:
         noted=e.memory.snapshot != "",
         skills_eligible=sum(trace.eligible is True for trace in e.skills.traces),
         skills_usable=sum(trace.listed and trace.eligible is not False for trace in e.skills.traces),
-        skills_followed=sum(trace.followed is True for trace in e.skills.traces),
+        skills_followed=None
+        if e.skills.loaded and all(trace.followed is None for trace in e.skills.traces)
+        else sum(trace.followed is True for trace in e.skills.traces),
         recovered=e.observation.recovered if e.observation else None,
         learning_value=e.observation.value if e.observation else None,
         reviewed=e.review is not None,

@@ -1,5 +1,6 @@
 """An arm that never got its treatment is no null result: `compare`, `summary` and the report say so."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,23 @@ from synthetic_episodes import NOTE, make_episode
 from typer.testing import CliRunner
 
 from hermes_lab.analysis.comparison.verdict import ComparisonResult, verdict
+from hermes_lab.analysis.data.load import load_episodes
 from hermes_lab.analysis.report.page import write_report
 from hermes_lab.analysis.summaries.summary import summarize
 from hermes_lab.runners.cli import app
-from hermes_lab.types import Episode, EpisodeError, MemoryUse, ModelIdentity, Review, SkillTrace, SkillUse, SkillWrite
+from hermes_lab.types import (
+    Episode,
+    EpisodeError,
+    MemoryUse,
+    Message,
+    ModelIdentity,
+    Review,
+    SkillTrace,
+    SkillUse,
+    SkillWrite,
+    ToolResult,
+    Trajectory,
+)
 
 WriteRun = Callable[..., Path]
 TASKS = 6
@@ -25,6 +39,10 @@ OTHER = SkillUse(listed=("totals",))
 LOADED = SkillUse(
     listed=("totals",), loaded=("totals",), traces=(SkillTrace("totals", listed=True, loaded=True, followed=True),)
 )
+
+
+PROSE = SkillUse(listed=("totals",), loaded=("totals",), traces=(SkillTrace("totals", listed=True, loaded=True),))
+"""A loaded skill without code: nobody can say whether it was followed."""
 
 
 def lane(arm: str, world: int = 0, *, solved: int = 3, **changes: Any) -> list[Episode]:
@@ -305,3 +323,86 @@ def test_the_same_weights_in_two_runs_are_told_apart_by_their_runs(write_run: Wr
     one, two = (write_run([*lane("off"), *lane("on")], folder=name, wanted=2 * TASKS) for name in ("one", "two"))
     assert f"{one}: model-a, skills off: 3/6" in told_by_compare(one, two)
     assert f"{two}: model-a, skills on: 3/6" in told_by_compare(one, two)
+
+
+def on_treatment(run: Path) -> dict[str, Any]:
+    return next(group["treatment"] for group in summarize(run)["groups"] if group["arm"] == "on")  # type: ignore[no-any-return]
+
+
+def test_skills_without_code_are_not_said_to_be_followed_by_none(write_run: WriteRun, tmp_path: Path) -> None:
+    """Whether such a skill was followed is not known, so there is no count, and one line says why."""
+    episodes = [*worlds("off", solved=0), *worlds("on", solved=6, skills=PROSE, **REVIEWED)]
+    run = write_run([*episodes, *worlds("placebo", solved=0, skills=PROSE, **REVIEWED)], wanted=144)
+    why = "followed in -: not measured: these skills have no code (loaded skills of `on`, `placebo`)"
+    shown = CliRunner().invoke(app, ["summary", str(run)]).output
+    assert "loaded in 48, followed in -\n" in shown
+    assert shown.count(why) == 1
+    told = told_by_compare(run)
+    assert "on: 48 of 48 episodes reviewed, 48 skill writes" in told
+    assert "followed in 0" not in told + shown
+    assert told.count("loaded in 48, followed in -") == 1
+    assert told.count("not measured: these skills have no code") == 1
+    assert (on_treatment(run)["followed"], on_treatment(run)["with_code"]) == (None, 0)
+    (found,) = (t for t in json.loads(told_by_compare(run, "--json"))["treatments"] if t["arm"] == "on")
+    assert (found["loaded"], found["followed"]) == (48, None)
+    page = tmp_path / "report.html"
+    write_report([run], page)
+    assert "these skills have no code" in page.read_text()
+    assert load_episodes(run).query("arm == 'on'")["skills_followed"].isna().all()
+
+
+def test_skills_with_and_without_code_are_told_apart(write_run: WriteRun) -> None:
+    unheeded = msgspec.structs.replace(LOADED, traces=(SkillTrace("totals", listed=True, loaded=True, followed=False),))
+    coded = [e for world, use in ((2, LOADED), (3, unheeded)) for e in lane("on", world, skills=use)]
+    run = write_run([*worlds("off", 4), *worlds("on", 2, skills=PROSE), *coded], wanted=48)
+    assert "loaded in 24, followed in 6 of 12 with code" in told_by_compare(run)
+    assert (on_treatment(run)["followed"], on_treatment(run)["with_code"]) == (6, 12)
+
+
+def test_without_a_loaded_skill_none_was_followed(write_run: WriteRun) -> None:
+    told = told_by_compare(write_run([*worlds("off"), *worlds("on", skills=LISTED, **REVIEWED)], wanted=96))
+    assert "loaded in 0, followed in 0" in told
+    assert "no code" not in told
+
+
+def rejecting(*names: str) -> dict[str, Any]:
+    """A review in which calls of these tools were rejected, and a call that writes nothing."""
+    results = tuple(
+        ToolResult(f"c{n}", name, json.dumps({"error": f"name: 'A B' of {name}\nis invalid"}), ok=False)
+        for n, name in enumerate(names)
+    )
+    kept = ToolResult("k", "skill_view", json.dumps({"error": "no skill"}), ok=False)
+    messages = (Message("tool", results=(*results, kept)),)
+    return {"review": Review(trajectory=Trajectory(messages, (), "native", "answered"))}
+
+
+@pytest.mark.parametrize("where", ["review", "trajectory"])
+def test_rejected_writes_are_counted_with_the_first_reason(write_run: WriteRun, where: str) -> None:
+    """Also those of the work itself, without a review."""
+    changes = rejecting("skill_manage", "memory")
+    changes = {where: changes["review"] if where == "review" else changes["review"].trajectory}
+    found = compared(write_run, *lane("off"), *lane("on", **changes))
+    why = "12 writes were rejected, the first one: skill_manage: name: 'A B' of skill_manage is invalid)"
+    assert found.sentence.startswith("not measured: `on` never learned (")
+    assert found.sentence.endswith(f"; {why}")
+    assert "0 skill writes (12 rejected), skills listed" in str(found)
+
+
+def test_a_superseded_episode_and_a_held_out_one_rejected_nothing(write_run: WriteRun) -> None:
+    first = lane("on", **rejecting("skill_manage"))
+    checks = [msgspec.structs.replace(each, phase="heldout", round=90 + each.round) for each in first]
+    run = write_run([*lane("off"), *first, *lane("on", review=Review()), *checks], wanted=12)
+    assert on_treatment(run)["rejected"] == 0
+    assert "rejected" not in str(verdict(run))
+
+
+def test_rejected_skills_are_told_where_notes_were_written(write_run: WriteRun) -> None:
+    changes = rejecting("skill_manage") | {"memory": MemoryUse("notes", (NOTE,))}
+    found = compared(write_run, *lane("off"), *lane("on", **changes))
+    assert "0 skill writes (6 writes were rejected, the first one: skill_manage: name:" in str(found)
+
+
+def test_why_reviews_failed_is_told(write_run: WriteRun) -> None:
+    failed = {"review": Review(error=EpisodeError("internal", "KeyError: 'x' (mine.py:3)"))}
+    found = compared(write_run, *lane("off"), *lane("on", **failed))
+    assert "6 of these reviews failed: KeyError: 'x' (mine.py:3))" in found.sentence

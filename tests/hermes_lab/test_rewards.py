@@ -90,7 +90,7 @@ def test_one_term_more_leaves_the_score_as_it_is() -> None:
     [
         ("reward.score=0", "reward: every weight is 0; set at least one"),
         ("reward.tool_call=1", "unknown field; valid fields: score, accepted, recovered, answered, tool_calls"),
-        ("reward.discount=0.7", "reward: `discount` has no effect without `recovered`"),
+        ("reward.discount=0.7", "reward: `discount` has no effect while reward.recovered is 0"),
         ("reward={recovered: 1, discount: 1}", "reward.discount: Input should be less than 1"),
         ("reward={recovered: 1, discount: 0}", "reward.discount: Input should be greater than 0"),
         ("reward.score=much", "reward.score: must be a number"),

@@ -247,7 +247,7 @@ def test_a_suite_without_worlds_has_no_blocks(tmp_path: Path) -> None:
     ("learning", "message"),
     [
         ({"adapters": ["a", "a"]}, "an adapter is listed twice"),
-        ({"heldout": {"every": 3}}, "set `tasks` too"),
+        ({"heldout": {"every": 3}}, "`tasks: 0` leaves nothing to measure, so `every: 3` has no effect"),
         ({"expect": {"baseline": 0.9, "effect": 0.2}}, r"baseline \+ effect is 1.1; it must be above 0 and below 1"),
     ],
 )

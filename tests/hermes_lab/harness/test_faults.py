@@ -273,7 +273,7 @@ def test_skills_written_by_shell_are_harvested_and_what_cannot_be_read_is_said(
         ({"settings": {"falt": "x"}}, r"agent\.settings\.falt: fake has no such setting \(it has: fault\)"),
         ({"settings": {"fault": 3}}, r"agent\.settings\.fault: "),
         ({"program": "asked", "review": "own"}, r"agent\.review: asked does not review its work by itself"),
-        ({"program": "", "settings": {"x": 1}, "at": ""}, r"`settings` has no effect without `program`"),
+        ({"program": "", "settings": {"x": 1}, "at": ""}, r"`settings` has no effect while agent.program is empty"),
         ({"program": "", "review": "own", "at": ""}, r"`review` has no effect without `program`"),
     ],
 )

@@ -85,7 +85,7 @@ def test_replay_reads_it_and_keeps_none(experiment: Experiment, tmp_path: Path) 
         ("fake", {"arms": ["off"]}, "only arm `on`"),
         ("fake", {"arms": ["off", "on"], "round_size": 2}, "needs learning.round_size=1"),
         ("asked", {"arms": ["off", "on"]}, "asked has no memory besides its skills and notes"),
-        ("", {"arms": ["off", "on"]}, "`carry_state` has no effect without `program`"),
+        ("", {"arms": ["off", "on"]}, "`carry_state` has no effect while agent.program is empty"),
     ],
 )
 def test_what_cannot_be_carried_is_refused(experiment: Experiment, program: str, more: dict, says: str) -> None:  # type: ignore[type-arg]
