@@ -132,11 +132,12 @@ def group_finding(
     return Finding(name, when, rates, verdicts, _curves(frames), over)
 
 
-def pool(name: str, runs: Iterable[tuple[str, Path]]) -> pd.DataFrame:
-    """The episodes of several parts as one run: worlds and lanes stay distinct, the last checks share a round."""
+def pool(name: str, runs: Iterable[tuple[str, Path]], columns: Iterable[str] = COLUMNS) -> pd.DataFrame:
+    """The episodes of several parts as one run: worlds and lanes stay distinct, the last checks share a round. With
+    these columns, and those that this needs."""
     frames = []
     for part, run in runs:
-        frame = load_episodes(run, columns=COLUMNS)
+        frame = load_episodes(run, columns=("world", "lane", "round", "phase", *columns))
         apart = {column: part + " " + frame[column].astype(str) for column in ("world", "lane")}
         frames.append(frame.assign(run=name, **apart))
     last = max(int(frame["round"].max()) for frame in frames)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hermes_lab.analysis.plots.palette import Look
 from hermes_lab.analysis.stats.intervals import Rate
-from hermes_lab.analysis.stats.paired import rate_of
+from hermes_lab.analysis.stats.paired import PLACES, rate_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,8 @@ class Point(NamedTuple):
 
 def success_points(rows: pd.DataFrame, bins: int = BINS, column: str = "success") -> list[Point]:
     """Proportions at each value of experience, or in `bins` ranges if there are more values."""
-    measured = rows[rows[column].notna()]
+    # Of a frame with many columns each selection would copy all.
+    measured = rows.loc[rows[column].notna(), [name for name in rows if name in {"experience", column, *PLACES}]]
     experience = measured["experience"].to_numpy(dtype=float)
     return [Point(float(experience[here].mean()), rate_of(measured[here], column)) for here in ranges(experience, bins)]
 

@@ -64,7 +64,7 @@ def study_figure(parts: Mapping[str, Mapping[str, pd.DataFrame]], *, across: int
         if any(variant in parts[part] for part in band)
     ]
     figure = style.figure(max(3.1 * across + 0.8, _NARROWEST), 2.5 * len(rows) + 0.7)
-    axes = figure.subplots(len(rows), across, squeeze=False, sharey=True)
+    axes = figure.subplots(len(rows), across, squeeze=False, sharey="row")
     every = [frame for frames in parts.values() for frame in frames.values()]
     looks = style.looks(name for frame in every for name in series_of(frame).unique())
     for row, (band, variant) in enumerate(rows):

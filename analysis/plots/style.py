@@ -4,9 +4,10 @@
 replaces both, so that a page in dark mode can use its own colours.
 """
 
+import contextlib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,8 +50,24 @@ def figure(width: float = 8.0, height: float = 5.0) -> "Figure":
 def png(drawn: "Figure") -> bytes:
     """The figure as a PNG on white."""
     image = io.BytesIO()
-    drawn.savefig(image, format="png")
+    with _laid_out(drawn):
+        drawn.savefig(image, format="png")
     return image.getvalue()
+
+
+@contextlib.contextmanager
+def _laid_out(drawn: "Figure") -> Iterator[None]:
+    """Lays the figure out for a PNG. Otherwise `savefig` does so by drawing everything, before it draws everything."""
+    layout = drawn.get_layout_engine()
+    if layout is None:
+        yield
+        return
+    layout.execute(drawn)
+    drawn.set_layout_engine("none")
+    try:
+        yield
+    finally:
+        drawn.set_layout_engine(layout)
 
 
 def save(drawn: "Figure | Axes", path: Path) -> Path:
@@ -64,7 +81,10 @@ def save(drawn: "Figure | Axes", path: Path) -> Path:
     whole = drawn.get_figure(root=True) or drawn if hasattr(drawn, "get_figure") else drawn
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": None}[path.suffix.lower()]
     image = io.BytesIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hermes-lab", "pdf.fonttype": 42}):
+    with contextlib.ExitStack() as around:
+        around.enter_context(mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hermes-lab", "pdf.fonttype": 42}))
+        if path.suffix.lower() == ".png":
+            around.enter_context(_laid_out(whole))  # type: ignore[arg-type]
         whole.savefig(image, format=path.suffix[1:].lower(), metadata=metadata)  # type: ignore[union-attr]
     write_atomic(path, image.getvalue())
     return path

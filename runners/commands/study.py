@@ -258,7 +258,7 @@ def _draw(study: Study, suffix: str) -> Iterator[Path]:
     yield path
     if study.groups:
         every = {group: study.of(group) for group in study.groups if study.of(group)}
-        pooled = {group: {name: pool(name, runs) for name, runs in of.items()} for group, of in every.items()}
+        pooled = {group: {name: pool(name, runs, COLUMNS) for name, runs in of.items()} for group, of in every.items()}
         save_study(pooled, path := study.folder / f"groups.{suffix}")
         yield path
 
