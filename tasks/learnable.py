@@ -19,13 +19,13 @@ def learning_notes(tasks: Sequence[Task], *, wanted: int, feedback: bool, draw: 
     unheard = "so the agent never hears why its work was rejected"
     if all(task.attempts < 2 for task in tasks):
         yield (
-            f"an experiment can hardly show learning: no task has a second attempt, {unheard}; set attempts to 2 or "
-            "more, and give feedback"
+            "enough for `run`, but an experiment can hardly show learning: no task has a second attempt, "
+            f"{unheard}; set attempts to 2 or more, and give feedback"
         )
     elif not feedback:
         yield (
-            f"an experiment can hardly show learning: no rejection has feedback, {unheard} and gets no second attempt; "
-            "give feedback"
+            "enough for `run`, but an experiment can hardly show learning: no rejection has feedback, "
+            f"{unheard} and gets no second attempt; give feedback"
         )
     if len(tasks) < min(wanted, rounds):
         yield (
