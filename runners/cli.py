@@ -18,6 +18,7 @@ from hermes_lab.errors import HermesLabError, InfraError, first_failure
 from hermes_lab.runners.command_list import CommandList
 
 _CHARS = 200
+_STDOUT, _STDERR = 1, 2
 
 app = typer.Typer(
     name="hermes-lab",
@@ -42,6 +43,7 @@ def main() -> None:
     """The entry point of the console script."""
     # SIGTERM, e.g. from a scheduler, acts as Ctrl-C: finished episodes are kept and nothing is left running. Background
     # jobs of a shell start with SIGINT ignored, so its handler is set too.
+    _open_closed_streams()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
@@ -49,6 +51,17 @@ def main() -> None:
     except (Exception, KeyboardInterrupt) as error:
         code = _explain(first_failure(error))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_closed_streams() -> None:
+    """Opens stdin, stdout and stderr where they are closed, as by `2>&-`: the next files to be opened would get their
+    numbers, and then whatever is printed."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for name, number in (("stdout", _STDOUT), ("stderr", _STDERR)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115
 
 
 def _explain(error: BaseException) -> int:
@@ -69,9 +82,8 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return _fail(f"{str(error.filename)[:_CHARS]}...: the name is too long; give a shorter one", 2)
     if isinstance(error, OSError):
-        return _fail(
-            f"{error.filename or 'cannot write to disk'}: {error.strerror or error}; finished episodes are kept", 3
-        )
+        kept = "; finished episodes are kept" if _resumes() else ""
+        return _fail(f"{error.filename or 'cannot write to disk'}: {error.strerror or error}{kept}", 3)
     raise error
 
 

@@ -13,6 +13,7 @@ from hermes_lab.runners.updates.kind import how_to_update
 from hermes_lab.runners.updates.layout import Installation, installation_here
 from hermes_lab.runners.updates.update import Wanted, roll_back
 from hermes_lab.runners.updates.update import update as install
+from hermes_lab.runners.updates.urls import absolute
 from hermes_lab.sessions import hermes_home
 
 
@@ -53,14 +54,14 @@ def update(
     ] = None,
     packages: Annotated[
         list[str] | None,
-        typer.Option("--with", help="Another package to install; kept by later updates; repeatable."),
+        typer.Option("--with", help="Another package to install; kept by later updates; repeatable; '' removes them."),
     ] = None,
     rollback: Annotated[bool, typer.Option("--rollback", help="Switch back to the version before.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """`hermes-lab update`."""
-    installation = Installation(at.expanduser().resolve()) if at else installation_here()
+    installation = Installation(absolute("--at", at).resolve()) if at else installation_here()
     if installation is None:
         raise ConfigError(f"update: {how_to_update()}")
     if rollback:

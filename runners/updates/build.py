@@ -7,9 +7,13 @@ from pathlib import Path
 
 from hermes_lab.errors import InfraError
 from hermes_lab.runners.updates.layout import PROGRAM
+from hermes_lab.runners.updates.pip import pip_of
 from hermes_lab.runners.updates.processes import attempt, run
 from hermes_lab.runners.updates.screen import Screen
 from hermes_lab.runners.updates.sources import Wheel
+
+_OF_PYTHON = {"pip", "setuptools", "wheel"}
+"""What a virtual environment of one Python has from the beginning, and that of another has not."""
 
 
 def build(folder: Path, wheel: Wheel, extras: Sequence[str], packages: Sequence[str], screen: Screen) -> None:
@@ -20,10 +24,10 @@ def build(folder: Path, wheel: Wheel, extras: Sequence[str], packages: Sequence[
     screen.say(f"installing {wheel.version} in {folder}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     base = getattr(sys, "_base_executable", sys.executable)
-    run([base, "-m", "venv", folder], screen, "making the virtual environment")
+    run([base, "-P", "-m", "venv", folder], screen, "making the virtual environment")
     wanted = f"{wheel.path}[{','.join(extras)}]" if extras else str(wheel.path)
     limits: list[str | Path] = ["--constraint", wheel.constraints] if wheel.constraints else []
-    pip: tuple[str | Path, ...] = (folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check")
+    pip = pip_of(folder / "bin" / "python", screen)
     run([*pip, "install", "--progress-bar", "off", *limits, wanted, *packages], screen, "pip install")
 
 
@@ -35,7 +39,7 @@ def check(folder: Path, version: str, before: Path | None, screen: Screen) -> No
     """
     screen.say("checking it")
     check_starts(folder, version, screen, f"the new {PROGRAM}")
-    run([folder / "bin" / "python", "-m", "pip", "check"], screen, "pip check")
+    run([folder / "bin" / "python", "-P", "-m", "pip", "check"], screen, "pip check")
     code, output = attempt([folder / "bin" / PROGRAM, "doctor", "--json"], screen)
     if code == 0:
         return
@@ -71,14 +75,16 @@ def tell_missing_packages(before: Path, after: Path, screen: Screen) -> None:
     old, new = (_packages(folder, screen) for folder in (before, after))
     if old is None or new is None:
         screen.say("warning: the packages of the version before cannot be listed; name those of your own with --with")
-    elif lost := sorted(old - new):
+    elif lost := sorted(old - new - _OF_PYTHON):
         screen.say(f"warning: not in the new version: {', '.join(lost)}; keep them with --with, once for all updates")
 
 
 def _packages(folder: Path, screen: Screen) -> set[str] | None:
     """The packages there that nothing else requires; None if its Python or pip does not run."""
     listed = ("list", "--not-required", "--format", "json")
-    code, output = attempt([folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", *listed], screen)
+    code, output = attempt(
+        [folder / "bin" / "python", "-P", "-m", "pip", "--disable-pip-version-check", *listed], screen
+    )
     try:
         return {str(each["name"]) for each in json.loads(output)} if code == 0 else None
     except ValueError:  # with a warning of pip before the list

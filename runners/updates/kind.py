@@ -1,25 +1,16 @@
 """How the running package was installed, and how such an installation is updated."""
 
-import json
 import os
 import shlex
 import sys
 import sysconfig
-from collections.abc import Mapping
 from importlib.machinery import PathFinder
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from hermes_lab.config.sandboxes import IMAGE
-from hermes_lab.errors import ConfigError
-from hermes_lab.runners.updates.sources import INDEX, parse_source
+from hermes_lab.runners.updates.given import Given, given
 
-_AT = "hermes-lab update --at DIR --from {source} makes an installation that this command can update"
-_ANY = "SOURCE"
-"""Stands for a source where none is known, as in the help."""
-_NEW_WHEEL = "get the wheel of the new version, then {} WHEEL"
+_NEW_WHEEL = "get the wheel of the new version, then "
 
 
 def how_to_update() -> str:
@@ -31,48 +22,69 @@ def how_to_update() -> str:
             "docker-compose.lab.yml `docker compose -f docker-compose.lab.yml build lab`; data, skills, database and "
             "runs stay in their folders and volumes"
         )
-    if checkout := _checkout():
-        where = shlex.quote(str(checkout))
-        again = f"make -C {where} setup" if _is_of_make(checkout, prefix) else f"{_pip()} -e {where}"
-        if not (checkout / ".git").exists():
-            return (
-                f"this runs from {where}, which is no Git repository: put the new version's files there, then {again}"
-            )
-        return f"this is a checkout: git -C {where} pull --ff-only && {again}; or {_AT.format(source=where)}"
-    direct = _direct()
+    found = given()
+    if found.folder and found.editable:
+        return _checkout(found, found.folder, prefix)
     if (prefix / "pipx_metadata.json").exists():
-        return f"pipx installed this: {_pipx(direct)}"
+        return f"pipx installed this: {_first(found)}{_pipx(found)}"
     if (prefix / "uv-receipt.toml").exists():
-        new = _NEW_WHEEL.format("uv tool install --force") if _is_file(direct) else "uv tool upgrade hermes-lab"
-        return f"uv installed this: {new}"
+        return f"uv installed this: {_first(found)}{_uv_tool(found)}"
     if sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists():
         return "this Python belongs to the system: update the package as it was installed there"
-    installed, source = _given(direct)
     what = "pip installed this" if _has_pip() else "this environment has no pip"
-    return f"{what}: {_again(installed, direct)}; or {_AT.format(source=shlex.quote(source))}"
+    return f"{what}: {_first(found)}{_again(found)}; or {_at(found)}"
 
 
-def _again(installed: str, direct: Mapping[str, Any]) -> str:
+def _checkout(found: Given, folder: Path, prefix: Path) -> str:
+    again = f"{_pip()} -e {shlex.quote(found.requirement)}"
+    if _is_of_make(folder, prefix):
+        again = f"make -C {shlex.quote(str(folder))} setup"
+    if not _is_cloned(folder):
+        return f"this runs from {folder}, which is no Git repository: {_first(found)}{again}"
+    return f"this is a checkout: {_first(found)}{again}; or {_at(found)}"
+
+
+def _first(found: Given) -> str:
+    """How the new version gets to where it is installed from."""
+    if found.is_file:
+        return _NEW_WHEEL
+    if not found.folder:
+        return ""
+    where = shlex.quote(str(found.folder))
+    return f"git -C {where} pull --ff-only && " if _is_cloned(found.folder) else f"put its files in {where}, then "
+
+
+def _again(found: Given) -> str:
     """The command that installs the newest version of what pip was given."""
-    if _is_file(direct):
-        return _NEW_WHEEL.format(_pip())
-    upgrade = f"{_pip()} --upgrade {shlex.quote(installed)}"
-    if "vcs_info" in direct and _has_pip():
+    what = shlex.quote(found.requirement)
+    if found.is_file:
+        return f"{_pip()} {what}"
+    upgrade = f"{_pip()} --upgrade {what}"
+    if found.is_repository and _has_pip():
         # pip keeps an installed package with the same number, which all commits between two releases have.
-        return f"{upgrade} && {_pip()} --force-reinstall --no-deps {shlex.quote(installed)}"
+        return f"{upgrade} && {_pip()} --force-reinstall --no-deps {what}"
     return upgrade
 
 
-def _pipx(direct: Mapping[str, Any]) -> str:
-    if _is_file(direct):
-        return _NEW_WHEEL.format("pipx install --force")
+def _pipx(found: Given) -> str:
+    if found.is_file:
+        return f"pipx install --force {shlex.quote(found.requirement)}"
     # `upgrade` leaves the same number to pip, which keeps it.
-    return "pipx reinstall hermes-lab" if "vcs_info" in direct else "pipx upgrade hermes-lab"
+    return "pipx reinstall hermes-lab" if found.is_repository or found.folder else "pipx upgrade hermes-lab"
 
 
-def _is_file(direct: Mapping[str, Any]) -> bool:
-    """Whether the package came as a wheel or an archive, which is one version for ever."""
-    return "archive_info" in direct
+def _uv_tool(found: Given) -> str:
+    if found.is_file:
+        return f"uv tool install --force {shlex.quote(found.requirement)}"
+    # What it built of a folder is kept until pyproject.toml changes.
+    return f"uv tool upgrade hermes-lab{' --reinstall' if found.folder else ''}"
+
+
+def _at(found: Given) -> str:
+    to = f" --to {shlex.quote(found.ref)}" if found.ref else ""
+    extras = f" --extras {','.join(found.extras)}" if found.extras else ""
+    command = f"hermes-lab update --at DIR --from {shlex.quote(found.source)}{to}{extras}"
+    return f"{command} makes an installation that this command can update"
 
 
 def _has_pip() -> bool:
@@ -91,36 +103,5 @@ def _is_of_make(checkout: Path, prefix: Path) -> bool:
     return (made / "ready").exists() and made.resolve() == prefix.resolve()
 
 
-def _checkout() -> Path | None:
-    """The folder of an editable installation."""
-    found = _direct()
-    if not found.get("dir_info", {}).get("editable"):
-        return None
-    return Path(unquote(urlsplit(str(found["url"])).path))
-
-
-def _given(found: Mapping[str, Any]) -> tuple[str, str]:
-    """What pip was given to install, and the same as a source of `hermes-lab update`."""
-    if not found:
-        return "hermes-lab", INDEX
-    url, vcs = str(found["url"]), found.get("vcs_info", {}).get("vcs", "")
-    if vcs:
-        return f"{vcs}+{url}", _accepted(url) if vcs == "git" else _ANY
-    parts = urlsplit(url)
-    given = unquote(parts.path) if parts.scheme == "file" else url
-    return given, _accepted(given)
-
-
-def _accepted(source: str) -> str:
-    try:
-        return parse_source(source)
-    except ConfigError:
-        return _ANY
-
-
-def _direct() -> dict[str, Any]:
-    try:
-        text = distribution("hermes-lab").read_text("direct_url.json")
-    except PackageNotFoundError:
-        return {}
-    return json.loads(text) if text else {}
+def _is_cloned(folder: Path) -> bool:
+    return (folder / ".git").exists()

@@ -11,7 +11,7 @@ from hermes_lab.runners.updates.screen import Screen
 
 _LAST = 3
 _NO_PROGRAM = 127
-_NOT_OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
+_NOT_OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
 """Variables that would mix this installation with the new one."""
 _GIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 
@@ -42,6 +42,7 @@ def attempt(
     screen.note(f"$ {' '.join(words)}")
     environment = {name: value for name, value in os.environ.items() if name not in (*_NOT_OURS, *_GIT)}
     environment |= {"GIT_TERMINAL_PROMPT": "0", "PIP_NO_INPUT": "1", "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
+    environment["PIP_USER"] = "0"  # whatever pip's configuration says
     if home:
         environment["HERMES_HOME"] = str(home)
     if screen.temporary:

@@ -2,8 +2,10 @@
 
 import errno
 import os
+import select
 import signal
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,8 +20,9 @@ _NEWLINE = b"\n"
 class Screen:
     """Prints lines to stderr, and writes them to the log with a time and the id of this update.
 
-    The terminal may close, and the reader of a pipe may leave: the update goes on, and its log tells how it ended. The
-    disk may be full: the update goes on, and the terminal has one line that its log is not complete.
+    The terminal may close, and the reader of a pipe may leave: the update goes on, and its log tells how it ended. A
+    terminal may be paused with Ctrl-S: the update goes on, and what it said appears later. The disk may be full: the
+    update goes on, and the terminal has one line that its log is not complete.
     """
 
     def __init__(self, log: Path, id: str, *, quiet: bool = False) -> None:
@@ -29,6 +32,8 @@ class Screen:
         self._id = id
         self._quiet = quiet
         self._gone = False
+        self._waiting = deque[str]()
+        """Lines that a paused terminal did not take yet."""
         self._failed = False
         try:
             log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -49,7 +54,7 @@ class Screen:
 
     def note(self, line: str) -> None:
         """A line for the log alone. Raises nothing: a log that cannot be written is told on the terminal, once."""
-        text = " ".join(line.split("\r")).rstrip()
+        text = " ".join(line.splitlines()).rstrip()
         data = f"{datetime.now(UTC).isoformat(timespec='seconds')} {self._id} {text}\n".encode(errors="replace")
         data = _NEWLINE * self._cut + data
         try:
@@ -63,10 +68,17 @@ class Screen:
                 self._show(f"warning: {self.log}: cannot be written: {error.strerror}; its lines are missing there")
 
     def close(self) -> None:
-        """Closes the log."""
+        """Closes the log, and waits for a paused terminal."""
         os.close(self._log)
+        while self._waiting:
+            self._print(self._waiting.popleft())
 
     def _show(self, line: str) -> None:
+        self._waiting.append(line)
+        while self._waiting and _is_ready():
+            self._print(self._waiting.popleft())
+
+    def _print(self, line: str) -> None:
         if self._gone:
             return
         try:
@@ -79,6 +91,14 @@ class Screen:
             for descriptor in gone:
                 os.dup2(silence, descriptor)
             os.close(silence)
+
+
+def _is_ready() -> bool:
+    """Whether stderr takes a line at once. A terminal that is paused does not, and neither does a full pipe."""
+    try:
+        return bool(select.select([], [sys.stderr], [], 0)[1])
+    except (OSError, ValueError):  # it is no file
+        return True
 
 
 @contextmanager

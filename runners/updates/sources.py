@@ -2,18 +2,23 @@
 
 import hashlib
 import re
+import shlex
 import sys
 import zipfile
+import zlib
 from collections.abc import Sequence
 from email import message_from_bytes
 from pathlib import Path
 from typing import NamedTuple
 
-from hermes_lab.errors import ConfigError, InfraError
+from hermes_lab.errors import ConfigError
 from hermes_lab.runners.updates.layout import Version
+from hermes_lab.runners.updates.packages import ARCHIVES
+from hermes_lab.runners.updates.pip import pip_of
 from hermes_lab.runners.updates.processes import attempt, run
 from hermes_lab.runners.updates.screen import Screen
-from hermes_lab.skills.storage.sources import is_url, shown_url
+from hermes_lab.runners.updates.urls import absolute, bare_url, refuse_secrets
+from hermes_lab.skills.storage.sources import is_url
 from hermes_lab.text.suggest import did_you_mean
 
 INDEX = "index"
@@ -39,15 +44,16 @@ def parse_source(text: str) -> str:
     if text == INDEX:
         return text
     if is_url(text):
-        shown = shown_url(text)
+        shown = bare_url(text)
         if shown.startswith("git+"):
             raise ConfigError(f"--from: {shown}: that is how pip writes it; give {shown.removeprefix('git+')}")
-        if shown.partition("#")[0].endswith(".whl"):
+        if shown.endswith(".whl"):
             raise ConfigError(f"--from: {shown}: download the wheel, and give the file")
-        if shown != text:
-            raise ConfigError(f"--from: {shown}: remove the password from the URL; git asks its helpers")
+        if shown.endswith(ARCHIVES):
+            raise ConfigError(f"--from: {shown}: is an archive; give a Git repository, or the file of a wheel")
+        refuse_secrets("--from", text)
         return text
-    path = Path(text).expanduser().absolute()
+    path = absolute("--from", text)
     if path.suffix == ".whl" and path.is_file():
         return str(path)
     if (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir()):
@@ -108,10 +114,19 @@ def _from_repository(source: str, to: str, now: Version | None, folder: Path, sc
         if code == 0:
             break
     else:
+        if ref and not to:
+            raise ConfigError(f"{source} no longer has the branch {ref}, which is followed; name another with --to")
         raise ConfigError(f"--to: {source} has no branch, tag or commit {ref or 'HEAD'}")
     commit = said.strip()
     if now and same and now.commit and not to:
         ahead = attempt([*inside, "merge-base", "--is-ancestor", now.commit, commit], screen)[0] == 0
+        shallow: list[str | Path] = [*inside, "rev-parse", "--is-shallow-repository"]
+        if not ahead and attempt(shallow, screen)[1].strip() == "true":
+            raise ConfigError(
+                f"{source}: {commit[:12]} cannot be seen to follow the installed commit {now.commit[:12]}: the "
+                f"repository is a shallow clone; run `git -C {shlex.quote(source)} fetch --unshallow`, or install it "
+                f"all the same: --to {ref or commit[:12]}"
+            )
         if not ahead:
             raise ConfigError(
                 f"{source}: {commit[:12]} does not follow the installed commit {now.commit[:12]}: its history was "
@@ -130,11 +145,9 @@ def _from_repository(source: str, to: str, now: Version | None, folder: Path, sc
 
 def _built(what: str, folder: Path, screen: Screen) -> Wheel:
     """The wheel that pip makes of a requirement or a folder, without what it requires."""
-    if attempt([sys.executable, "-m", "pip", "--version"], screen)[0] != 0:
-        raise InfraError(f"{sys.executable} has no pip: run `{sys.executable} -m ensurepip`")
+    pip = pip_of(sys.executable, screen)
     screen.say("building the wheel")
     out = folder / "wheel"
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
     run([*pip, "wheel", "--no-deps", "--progress-bar", "off", "--wheel-dir", out, what], screen, "pip wheel")
     return _wheel(next(out.glob("*.whl")))
 
@@ -146,7 +159,7 @@ def _wheel(path: Path) -> Wheel:
     try:
         with zipfile.ZipFile(path) as file:
             about = message_from_bytes(file.read(f"{parts[0]}-{parts[1]}.dist-info/METADATA"))
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise ConfigError(f"{path}: not a wheel: {error}") from None
     extras = tuple(map(str, about.get_all("Provides-Extra", ())))
     return Wheel(path, parts[1], hashlib.sha256(path.read_bytes()).hexdigest(), known_extras=extras)

@@ -17,6 +17,7 @@ from hermes_lab.runners.updates.after import settle
 from hermes_lab.runners.updates.build import build, check, check_starts, starts, tell_missing_packages
 from hermes_lab.runners.updates.databases import unreadable
 from hermes_lab.runners.updates.layout import TEMPORARY, Installation, Version
+from hermes_lab.runners.updates.packages import parse_packages
 from hermes_lab.runners.updates.screen import Screen, hangups_ignored
 from hermes_lab.runners.updates.sources import Wheel, check_extras, fetch, parse_source
 
@@ -50,14 +51,17 @@ def update(installation: Installation, wanted: Wanted, home: Path, *, quiet: boo
     or used; nothing has changed then.
     """
     given = parse_source(wanted.source) if wanted.source else ""
-    with _working(installation, home, quiet) as screen:
+    # Whoever names packages again wants them as they are now, although the record of them is the same.
+    named = None if wanted.packages is None else parse_packages(wanted.packages)
+    none = "" if given else "--from: {} has no version yet; say where to get it from"
+    with _working(installation, home, quiet, none) as screen:
         before, now = _current(installation)
         source = given or (now.source if now else "")
         if not source:
             why = f"the record of {before} is damaged" if before else f"{installation.root} has no version yet"
             raise ConfigError(f"--from: {why}; say where to get it from")
         extras = _kept(wanted.extras, now.extras if now else ())
-        packages = _kept(wanted.packages, now.packages if now else ())
+        packages = _kept(named, now.packages if now else ())
         has = now.shown if now else "damaged" if before else "empty"
         screen.say(f"updating {installation.root}, now {has}; log: {screen.log}")
         python = platform.python_version()
@@ -66,7 +70,7 @@ def update(installation: Installation, wanted: Wanted, home: Path, *, quiet: boo
             screen.say(f"{now.shown} does not start; it is replaced")
         same = now is not None and (extras, packages, python) == (now.extras, now.packages, now.python)
         with _temporary(installation, screen) as temporary:
-            wheel = fetch(source, wanted.to, now, temporary, screen, again=not (sound and same))
+            wheel = fetch(source, wanted.to, now, temporary, screen, again=bool(named) or not (sound and same))
             version = Version(
                 version=wheel.version,
                 commit=wheel.commit,
@@ -78,7 +82,7 @@ def update(installation: Installation, wanted: Wanted, home: Path, *, quiet: boo
                 python=python,
                 installed_at=datetime.now(UTC).isoformat(timespec="microseconds"),
             )
-            there = _there(installation, version, sound, screen)
+            there = None if named else _there(installation, version, sound, screen)
             folder = there or _new(installation, version, wheel, before, screen)
         changed = folder != before
         if changed:
@@ -95,7 +99,7 @@ def update(installation: Installation, wanted: Wanted, home: Path, *, quiet: boo
 def roll_back(installation: Installation, home: Path, *, quiet: bool = False) -> Updated:
     """Switches to the version before the current one. Raises `ConfigError` if it is not there, `InfraError` if it does
     not start; nothing has changed then."""
-    with _working(installation, home, quiet) as screen:
+    with _working(installation, home, quiet, "--rollback: {} has no version before that") as screen:
         before, now = _current(installation)
         if before and now is None:
             raise ConfigError(f"--rollback: the record of {before} is damaged; install again: --from SOURCE")
@@ -118,9 +122,12 @@ def roll_back(installation: Installation, home: Path, *, quiet: bool = False) ->
 
 
 @contextmanager
-def _working(installation: Installation, home: Path, quiet: bool) -> Iterator[Screen]:
-    """Holds the lock, and has the log tell how the update ended."""
+def _working(installation: Installation, home: Path, quiet: bool, none: str) -> Iterator[Screen]:
+    """Holds the lock, and has the log tell how the update ended. `none`: what is wrong if the installation is yet to be
+    made, if that is wrong; its folder is not created then."""
     installation.check()
+    if none and not installation.lock.exists():
+        raise ConfigError(none.format(installation.root))
     screen = Screen(home / LOG, secrets.token_hex(4), quiet=quiet)
     try:
         with hangups_ignored(), _locked(installation):

@@ -16,8 +16,8 @@ from hermes_lab.gateway.platform import Inbound, Outbound
 from hermes_lab.tools.registry import known_tools
 from hermes_lab.tools.toolbox import reload_tools
 
-GUIDES = [*sorted(str(path.relative_to(DOCS)) for path in (DOCS / "howto").glob("*.md")), "runs.md", "update.md", "release.md"]
-GUIDES += ["containers.md", "../README.md"]
+GUIDES = [*sorted(str(path.relative_to(DOCS)) for path in (DOCS / "howto").glob("*.md")), "../README.md"]
+GUIDES += [f"{name}.md" for name in ("containers", "release", "runs", "update")]
 ELSEWHERE = ("~/", "curl")
 """What begins a command of another installation."""
 

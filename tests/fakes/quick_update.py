@@ -25,6 +25,11 @@ def quick(command: Sequence[str | Path], screen: Any, what: str) -> str:
     return said
 
 
-if __name__ == "__main__":
+def start() -> None:
+    """The command line."""
     build.run = quick
     main()
+
+
+if __name__ == "__main__":
+    start()

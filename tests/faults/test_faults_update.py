@@ -4,9 +4,12 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,19 +114,87 @@ def test_history_goes_forward_only_unless_it_is_named(world: World, release: str
     assert "no branch, tag or commit nothing" in world.update("--to", "nothing", code=2)
 
 
-def test_after_a_switch_bundled_skills_are_synced_and_the_gateway_is_told(world: World, release: str) -> None:
+def test_after_a_switch_the_skills_and_the_gateway_of_this_installation_follow(
+    world: World, release: str, tmp_path: Path
+) -> None:
     synced = world.home / "skills" / ".hermes" / "bundled.json"
     synced.parent.mkdir(parents=True)
     synced.write_text("{}")
-    (world.home / "gateway.json").write_text("{}")
-    world.update()
+    status = {"ended": False, "heartbeat": time.time() + 3600, "pid": os.getpid()}
+    gateway = world.home / "gateway.json"
+    gateway.write_text(json.dumps({**status, "installation": str(world.installation.current)}))
+    trial = world.run("--from", str(world.lab.repository), at=tmp_path / "trial").stderr
+    assert f"{tmp_path}/trial/bin/hermes-lab skills sync" in trial
+    assert f"the gateway runs from {world.installation.current}, and keeps that version" in trial
+    assert not (world.home / "asked").exists()
+    world.update_itself()
     asked = (world.home / "asked").read_text().splitlines()
-    assert asked[-2:] == [f"{release} skills sync", f"{release} gateway restart --if-older"]
+    assert asked == [f"{release} skills sync", f"{release} gateway restart --if-older"]
+    gateway.write_text(json.dumps({**status, "ended": True}))
+    assert "gateway" not in world.update_itself()
+    shutil.rmtree(world.home / "skills")
+    gateway.unlink()
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "--json >&-", "<&- >&- 2>&-"])
+def test_closed_streams_do_not_end_an_update(world: World, release: str, closed: str) -> None:
+    done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *world.command], env=world.environment)
+    assert done.returncode == 0
+    assert world.version == release
+    assert world.ended()
+    # What is printed is not in the file that got the number of the closed stream.
+    assert all(re.match(r"\d{4}-\S+ [0-9a-f]{8}( |$)", line) for line in world.log.splitlines())
+
+
+def test_packages_that_are_named_again_are_installed_as_they_are_now(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = tmp_path / "small_own-1.0-py3-none-any.whl"
+    shutil.copy(world.lab.wheels / wheel.name, wheel)
+    monkeypatch.chdir(tmp_path)
+    world.update("--with", f"./{wheel.name}")
+    monkeypatch.chdir(world.home)  # from which the path would not be found
+    world.lab.release("0.130.0")
+    world.update()
+    with zipfile.ZipFile(wheel, "a") as changed:
+        changed.writestr("small_new.py", "")
+    python = world.installation.current / "bin" / "python"  # type: ignore[operator]
+    assert "already up to date" in world.update()
+    assert subprocess.run([python, "-c", "import small_new"], capture_output=True).returncode == 1
+    assert "already up to date" not in world.update("--with", str(wheel))
+    python = world.installation.current / "bin" / "python"  # type: ignore[operator]
+    subprocess.run([python, "-c", "import small_new"], check=True)
+    world.update("--with", "")
+    assert world.installed.packages == ()
+
+
+def test_a_branch_that_is_gone_and_a_shallow_clone_are_told(world: World, release: str, tmp_path: Path) -> None:
+    world.lab.git("branch", "--quiet", "gone")
+    world.update("--to", "gone")
+    world.lab.git("branch", "--quiet", "-D", "gone")
+    assert "no longer has the branch gone, which is followed; name another with --to" in world.update(code=2)
+    world.update("--to", "main")
+    clone = tmp_path / "clone"
+    fetched = ["git", "clone", "--quiet", "--depth=1", world.lab.repository.as_uri(), str(clone)]
+    subprocess.run(fetched, check=True)
+    world.update("--from", str(clone))
+    world.lab.release("0.140.0")
+    shutil.rmtree(clone)
+    subprocess.run(fetched, check=True)
+    said = world.update(code=2)
+    assert f"is a shallow clone; run `git -C {clone} fetch --unshallow`" in said
+    assert "rewritten" not in said
+    subprocess.run(["git", "-C", str(clone), "fetch", "--quiet", "--unshallow"], check=True)
+    world.update()
+    assert world.version == "0.140.0"
+    world.update("--from", str(world.lab.repository))
 
 
 def test_a_kill_at_any_moment_leaves_an_old_or_a_new_version(tmp_path: Path) -> None:
     seen = kill_updates(SmallLab(tmp_path), tmp_path, _KILLS, seed=7)
     assert seen["old"] + seen["new"] == _KILLS
+    assert seen["of the installed program"] == 1
+    assert seen["none"] + seen["first"] == 1
     assert seen["old"]
     assert seen["new"]
 

@@ -1,6 +1,7 @@
 """Kills `hermes-lab update` at random moments, and asks the installed program for its version after each kill.
 
-Every second update is killed after it has switched to the new version.
+Every second update is killed after it has switched to the new version. Every third is that of the installed program,
+the others are those of this environment with `--at`. Then a tenth as many first installations are killed.
 
     PYTHONPATH=tests python tests/faults/update_kills.py --kills 100
     PYTHONPATH=tests python tests/faults/update_kills.py --kills 100 --real --wheels wheelhouse
@@ -15,16 +16,20 @@ import argparse
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fakes.small_lab import SmallLab
 
 ROOT = Path(__file__).parents[2]
+_FIRST = 10
+"""One first installation is killed for so many updates."""
 _LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00 [0-9a-f]{8}( .*)?")
 _AUTHOR = {f"GIT_{who}_{what}": "ann@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
@@ -33,6 +38,7 @@ class RealLab:
     """A local repository with this package, whose version rises with each release."""
 
     updater = "hermes_lab"
+    installed_environment: Mapping[str, str] = {}
 
     def __init__(self, folder: Path, wheels: Path) -> None:
         self.repository = folder / "repository"
@@ -53,8 +59,10 @@ class RealLab:
 
 
 def kill_updates(lab: SmallLab | RealLab, folder: Path, kills: int, seed: int) -> Counter[str]:
-    """Installs version 0.2.0, and kills that many updates, each to a version of its own. Returns how often the program
-    answered with the version before, with the new one, and after how many an update had ended by itself.
+    """Installs version 0.2.0, and kills that many updates, each to a version of its own, and then a tenth as many first
+    installations. Returns how often the program answered with the version before (`old`), with the new one, how many
+    updates had ended by themselves, how many were those of the installed program, and how often a killed first
+    installation had no program yet (`none`) or a complete one (`first`).
 
     Raises `AssertionError` if it does not answer, or with another version, or if the log or a rollback is broken.
     """
@@ -63,8 +71,10 @@ def kill_updates(lab: SmallLab | RealLab, folder: Path, kills: int, seed: int) -
     environment = {**kept, **lab.environment, "HERMES_HOME": str(home)}
     plain = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-m", lab.updater, "update", "--at", str(at)]
+    own = [str(at / "bin" / "hermes-lab"), "update"]
+    own_environment = {**plain, **lab.installed_environment}
 
-    def version() -> str:
+    def version(at: Path = at) -> str:
         asked = [str(at / "bin" / "hermes-lab"), "--version"]
         return subprocess.run(asked, env=plain, capture_output=True, text=True, check=True).stdout.split()[1]
 
@@ -78,17 +88,13 @@ def kill_updates(lab: SmallLab | RealLab, folder: Path, kills: int, seed: int) -
     for number in range(kills):
         wanted = f"1.{number}.0"
         lab.release(wanted)
-        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-        try:
-            if number % 2:
-                _await_switch(process, at / "current")
-                process.wait(moments.uniform(0, seconds / 20))
-            else:
-                process.wait(moments.uniform(0, seconds))
-            seen["ended by itself"] += 1
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        switched = at / "current" if number % 2 else None
+        after = moments.uniform(0, seconds / 20 if switched else seconds)
+        if number % 3 == 2:
+            seen["ended by itself"] += _killed(own, own_environment, after, switched)
+            seen["of the installed program"] += 1
+        else:
+            seen["ended by itself"] += _killed(command, environment, after, switched)
         found = version()
         assert found in (current, wanted), f"kill {number}: {found}, and it was {current} or {wanted}"
         seen["new" if found == wanted else "old"] += 1
@@ -105,7 +111,36 @@ def kill_updates(lab: SmallLab | RealLab, folder: Path, kills: int, seed: int) -
     assert all(_LINE.fullmatch(line) for line in lines), "the log has a broken line"
     left = [path.name for path in (at / "versions").iterdir()]
     assert len(left) == 2, f"left: {left}"
+    for number in range(-(-kills // _FIRST)):
+        first = folder / f"first-{number}"
+        command = [sys.executable, "-m", lab.updater, "update", "--at", str(first), "--from", str(lab.repository)]
+        _killed(command, environment, moments.uniform(0, seconds))
+        if (first / "bin" / "hermes-lab").exists():
+            assert version(first) == "2.0.0"
+            seen["first"] += 1
+        else:
+            seen["none"] += 1
+        subprocess.run(command, env=environment, check=True)
+        assert version(first) == "2.0.0"
+        assert len(list((first / "versions").iterdir())) == 1
+        shutil.rmtree(first)
     return seen
+
+
+def _killed(command: Sequence[str], environment: Mapping[str, str], after: float, switched: Path | None = None) -> bool:
+    """Kills an update so many seconds after it began, or after it has changed the link `switched`. Returns whether it
+    had ended by itself."""
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        if switched:
+            _await_switch(process, switched)
+        process.wait(after)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return False
+    assert process.returncode == 0, f"{command}: exit code {process.returncode}"
+    return True
 
 
 def _await_switch(process: "subprocess.Popen[bytes]", link: Path) -> None:

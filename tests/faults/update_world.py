@@ -40,6 +40,15 @@ class World:
         assert done.returncode == code, done.stderr
         return done.stderr
 
+    def update_itself(self) -> str:
+        """An update by the installed program."""
+        plain = {name: value for name, value in self.environment.items() if name != "PYTHONPATH"}
+        command = [str(self.at / "bin" / "hermes-lab"), "update"]
+        environment = {**plain, **self.lab.installed_environment}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
     @property
     def version(self) -> str:
         """What the installed program answers."""

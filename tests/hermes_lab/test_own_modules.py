@@ -10,7 +10,7 @@ from hermes_lab.processes import python_module
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("hermes_lab", "envs", "tasks", "runners", "training", "analysis")
-UNSAFE = re.compile(r'(?:executable|base|"bin" / "python"), "-[mc]"')
+UNSAFE = re.compile(r'(?:executable|base|python|"bin" / "python"), "-[mc]"')
 """An interpreter that is started without `-P` or `-I`."""
 
 

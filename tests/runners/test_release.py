@@ -166,7 +166,8 @@ def test_the_core_does_what_the_readme_says_in_a_fresh_environment(
     for command in MORE:
         installed.run("hermes-lab", *command.split())
     installed.add(f"hermes-lab[mcp] @ {wheel.as_uri()}")
-    own = {"command": str(installed.programs / "hermes-lab"), "args": ["mcp", "serve", "--runs", "runs"], "scope": "run"}
+    program = str(installed.programs / "hermes-lab")
+    own = {"command": program, "args": ["mcp", "serve", "--runs", "runs"], "scope": "run"}
     tools = installed.run("hermes-lab", "mcp", "list", "-c", f"mcp.servers.lab={json.dumps(own)}")
     assert "6 tools of 1 server" in tools
 
@@ -183,8 +184,8 @@ class Installed:
         self.add(str(wheel))
 
     def add(self, requirement: str) -> None:
-        """Installs it, by the pip of these tests, and not compiled: that takes as long again, and most modules are never
-        imported."""
+        """Installs it, by the pip of these tests, and not compiled: that takes as long again, and most modules are
+        never imported."""
         pip = [sys.executable, "-m", "pip", "--python", self.programs / "python", "--disable-pip-version-check"]
         subprocess.run([*pip, "install", "-q", "--no-compile", requirement], env=self.environment, check=True)
 

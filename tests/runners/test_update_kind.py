@@ -22,15 +22,25 @@ def prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def installed_from(monkeypatch: pytest.MonkeyPatch, direct: dict[str, Any] | None) -> None:
-    """Has pip's record say where the package came from."""
+def installed_from(
+    monkeypatch: pytest.MonkeyPatch, direct: dict[str, Any] | None, requires: list[str] | None = None
+) -> None:
+    """Has pip's record say where the package came from, and what it requires; only `docker` is installed with it."""
 
     class Distribution:
+        def __init__(self) -> None:
+            self.requires = requires
+
         def read_text(self, name: str) -> str | None:
             assert name == "direct_url.json"
             return json.dumps(direct) if direct else None
 
-    monkeypatch.setattr("hermes_lab.runners.updates.kind.distribution", lambda name: Distribution())
+    def distribution(name: str) -> Distribution:
+        if name not in ("hermes-lab", "docker"):
+            raise metadata.PackageNotFoundError(name)
+        return Distribution()
+
+    monkeypatch.setattr("hermes_lab.runners.updates.given.distribution", distribution)
 
 
 @pytest.fixture
@@ -41,6 +51,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 GIT = {"url": "https://x.org/l.git", "vcs_info": {"vcs": "git"}}
+FOLDER = {"url": "file:///a/b", "dir_info": {}}
 WHEEL = {"url": "file:///tmp/none.whl", "archive_info": {}}
 
 
@@ -72,8 +83,9 @@ def test_pip_and_uv(
     said = how_to_update()
     given = installed.format(repository=repository)
     # pip keeps an installed package of the same number.
+    pull = f"git -C {given} pull --ff-only && " if direct and "dir_info" in direct else ""
     again = f" && {how} --force-reinstall --no-deps {given}" if pip and direct and "vcs_info" in direct else ""
-    assert f"{how} --upgrade {given}{again}; or" in said
+    assert f": {pull}{how} --upgrade {given}{again}; or" in said
     assert f"--from {source.format(repository=repository)} makes" in said
 
 
@@ -89,7 +101,55 @@ def test_what_came_as_a_file_needs_the_new_file(
     how = f"uv pip install --python {sys.executable}" if not pip else f"{sys.executable} -m pip install"
     said = how_to_update()
     assert f"get the wheel of the new version, then {how} WHEEL; or" in said
+    assert "--from WHEEL makes" in said
     assert url.removeprefix("file://") not in said
+
+
+@pytest.mark.parametrize(
+    ("vcs", "subdirectory", "installed", "at"),
+    [
+        ({"requested_revision": "dev"}, "", "git+https://x.org/l.git@dev", "https://x.org/l.git --to dev"),
+        ({"requested_revision": "a b"}, "", "'git+https://x.org/l.git@a b'", "https://x.org/l.git --to 'a b'"),
+        # A commit is one version for ever.
+        ({"requested_revision": "77c2", "commit_id": "77c2d0"}, "", "git+https://x.org/l.git", "https://x.org/l.git"),
+        ({"requested_revision": "dev"}, "in", "'git+https://x.org/l.git@dev#subdirectory=in'", "SOURCE"),
+    ],
+)
+def test_the_branch_and_folder_of_a_repository_are_kept(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch, vcs: dict[str, str], subdirectory: str, installed: str, at: str
+) -> None:
+    direct = {"url": GIT["url"], "vcs_info": {"vcs": "git", **vcs}}
+    installed_from(monkeypatch, {**direct, "subdirectory": subdirectory} if subdirectory else direct)
+    said = how_to_update()
+    assert f"--upgrade {installed} &&" in said
+    assert f"--no-deps {installed}; or" in said
+    assert f"--from {at} makes" in said
+
+
+@pytest.mark.parametrize(
+    ("direct", "installed"),
+    [
+        (None, "--upgrade 'hermes-lab[ship]';"),
+        (GIT, "--no-deps 'hermes-lab[ship] @ git+https://x.org/l.git';"),
+        (WHEEL, "install 'WHEEL[ship]';"),
+        ({"url": "file:///a/b", "dir_info": {}}, "--upgrade '/a/b[ship]';"),
+        ({"url": "file://{repository}", "dir_info": {"editable": True}}, "-e '{repository}[ship]';"),
+    ],
+)
+def test_extras_whose_packages_are_all_installed_are_kept(
+    prefix: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, direct: dict[str, Any] | None, installed: str
+) -> None:
+    direct = direct and {**direct, "url": direct["url"].format(repository=repository)}
+    some = ["docker==7; extra == 'ship'", 'docker ; extra == "lab"', 'other>=1,<2 ; extra == "lab"', "other"]
+    installed_from(monkeypatch, direct, [*some, "hermes-lab[ship]; extra == 'all'"])
+    said = how_to_update()
+    assert installed.format(repository=repository) in said
+    assert " --extras ship makes" in said
+
+
+def test_a_folder_that_is_no_clone_needs_the_new_files(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed_from(monkeypatch, {"url": "file:///a/b", "dir_info": {}})
+    assert f"put its files in /a/b, then {sys.executable} -m pip install --upgrade /a/b; or" in how_to_update()
 
 
 def test_a_checkout(prefix: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +207,8 @@ def test_a_source_that_only_pip_takes_is_refused_with_the_fix(source: str, said:
         ("pipx_metadata.json", WHEEL, "pipx install --force WHEEL"),
         ("uv-receipt.toml", None, "uv tool upgrade hermes-lab"),
         ("uv-receipt.toml", GIT, "uv tool upgrade hermes-lab"),
+        ("pipx_metadata.json", FOLDER, "put its files in /a/b, then pipx reinstall hermes-lab"),
+        ("uv-receipt.toml", FOLDER, "put its files in /a/b, then uv tool upgrade hermes-lab --reinstall"),
         ("uv-receipt.toml", WHEEL, "uv tool install --force WHEEL"),
     ],
 )

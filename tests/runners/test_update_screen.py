@@ -1,7 +1,11 @@
 """The log of an update: whole lines, whatever happens to it."""
 
+import os
+import pty
 import re
 import resource
+import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -42,3 +46,30 @@ def test_a_full_disk_is_told_once_and_what_fits_again_is_whole(
     first, cut, last = log.read_text().splitlines()
     assert len(cut) == 10
     assert [LINE.fullmatch(line)[1] for line in (first, last)] == ["begins", "ends"]  # type: ignore[index]
+
+
+def test_a_paused_terminal_stops_nothing_and_has_all_lines_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, terminal = pty.openpty()
+    screen = Screen(tmp_path / "update.log", "ab")
+    with os.fdopen(terminal, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        screen.say("before")
+        termios.tcflow(terminal, termios.TCOOFF)  # Ctrl-S
+        screen.say("meanwhile")
+        screen.say("and more")
+        assert screen.log.read_text().count("\n") == 3
+        os.set_blocking(reader, False)
+        assert os.read(reader, 100) == b"before\r\n"
+        termios.tcflow(terminal, termios.TCOON)  # Ctrl-Q
+        screen.close()
+        assert os.read(reader, 100) == b"meanwhile\r\nand more\r\n"
+    os.close(reader)
+
+
+def test_a_line_break_in_what_is_noted_makes_no_line_of_its_own(tmp_path: Path) -> None:
+    screen = Screen(tmp_path / "update.log", "ab")
+    screen.note("$ pip install a\nb")
+    screen.close()
+    assert screen.log.read_text().endswith(" ab $ pip install a b\n")

@@ -160,7 +160,7 @@ def python_of(path: str) -> Python:
 
 
 def _described(executable: str) -> tuple[tuple[int, int], str, str, list[str], dict[str, str]]:
-    done = subprocess.run([executable, "-c", _DESCRIBE], capture_output=True, text=True, check=True)
+    done = subprocess.run([executable, "-I", "-c", _DESCRIBE], capture_output=True, text=True, check=True)
     version, prefix, base, sites, names = json.loads(done.stdout)
     return (version[0], version[1]), prefix, base, sites, names
 
