@@ -35,6 +35,8 @@ def find_episode(run: Path, wanted: str, lane: str = "") -> Episode:
                     "give the key"
                 )
             found = [number]
+    if not listed:
+        raise ConfigError(f"--episode: {run} has no episodes yet")
     if not found:
         raise ConfigError(
             f"--episode: {run} has no episode {wanted!r}; give its key, its task, or its number: 0 to {len(listed) - 1}"

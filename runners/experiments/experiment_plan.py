@@ -15,6 +15,8 @@ from hermes_lab.text.counted import counted
 
 CURVE_LANES = 20
 """Lanes per arm that usually suffice to identify a curve (docs/statistics.md)."""
+CURVE_EPISODES = 50
+"""With fewer per arm no curve is fitted: `MIN_EPISODES` of analysis.fitting.identification, which imports numpy."""
 
 
 class Power(Struct, frozen=True):
@@ -107,6 +109,9 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
             yield str(self.stop)
         yield f"analysis: {self.analysis}"
         few = "; probably not identified" if self.lanes_per_arm < CURVE_LANES else ""
+        if (tasks := self.lanes_per_arm * self.learnt) < CURVE_EPISODES:
+            few = f", and {CURVE_EPISODES} episodes per arm; it has {tasks}, so no curve will be fitted: add worlds or "
+            few += "rounds"
         yield f"curve: {counted(self.lanes_per_arm, 'lane')} per arm; a fit needs about {CURVE_LANES}{few}"
         if self.budget:
             yield f"budget used: {', '.join(f'{share} {name}' for name, share in self.budget.items())}"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fakes.adapters import write_lora
 
+from hermes_lab.analysis.fitting.identification import MIN_EPISODES
 from hermes_lab.analysis.stats.power import Lanes, power_of_pairs
 from hermes_lab.config.schema import RunConfig, SuiteConfig
 from hermes_lab.errors import ConfigError
@@ -17,7 +18,7 @@ from hermes_lab.runners.engine.budget import Budget
 from hermes_lab.runners.engine.plan import Lane, tasks_digest
 from hermes_lab.runners.engine.weights import weights_digest
 from hermes_lab.runners.experiments.experiment import plan_learn
-from hermes_lab.runners.experiments.experiment_plan import plan_experiment
+from hermes_lab.runners.experiments.experiment_plan import CURVE_EPISODES, plan_experiment
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks import load_suite
 from hermes_lab.tasks.jsonl import JsonlSuite
@@ -273,6 +274,23 @@ def test_the_briefing_tells_size_power_and_lanes() -> None:
     assert any(" detect +16 points (60 % -> 76 %) with power" in line for line in lines)
     assert any(line.startswith("curve: 6 lanes per arm") and "not identified" in line for line in lines)
     assert lines[-1] == "budget used: 0 of 500 tasks"
+
+
+def test_the_briefing_says_that_too_few_episodes_are_never_fitted() -> None:
+    assert CURVE_EPISODES == MIN_EPISODES
+
+    def curve(rounds: int) -> str:
+        config = configured({"arms": ["off", "on"], "worlds": 3, "rounds": rounds, "heldout": {"tasks": 0, "every": 0}})
+        told = plan_experiment(
+            config, plan_learn(config, load_suite(config.suite), Library()), Budget(config.budget), finished=0
+        )
+        return next(line for line in told.lines() if line.startswith("curve: "))
+
+    assert curve(16) == (
+        "curve: 3 lanes per arm; a fit needs about 20, and 50 episodes per arm; it has 48, so no curve will be fitted: "
+        "add worlds or rounds"
+    )
+    assert curve(17) == "curve: 3 lanes per arm; a fit needs about 20; probably not identified"
 
 
 def test_tasks_that_replicates_share_count_once_and_worlds_are_the_units() -> None:

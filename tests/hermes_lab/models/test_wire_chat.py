@@ -294,6 +294,32 @@ def test_a_call_in_any_familys_form_is_seen(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "I do it.\n<tool_call>\n<tool_call></tool_call>",
+        '<tool_call>{"name": "add", "arguments": {"by": 1',
+        '[TOOL_CALLS][{"name": "add", "arguments": {',
+        '<|python_tag|>{"name": "ad',
+    ],
+)
+def test_a_malformed_call_that_ends_a_reply_is_seen(text: str) -> None:
+    assert family_of(text, ["add"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use <tool_call> to call tools.",
+        'It writes <tool_call>{"name": ...}</tool_call>.',
+        "Models write\n<tool_call>\n{...}\n</tool_call>\nand a server parses that.",
+        "```\n<tool_call>\n{...}\n</tool_call>\n```",
+    ],
+)
+def test_a_call_that_an_answer_speaks_of_is_none(text: str) -> None:
+    assert not family_of(text, ["add"])
+
+
+@pytest.mark.parametrize(
     ("status", "said", "advised"),
     [
         (400, "Argument not supported on this model: presencePenalty", "model.sampling.presence_penalty=null"),
