@@ -97,7 +97,7 @@ async def check_suite(
     def drawn() -> list[Task]:
         if many_worlds and isinstance(suite, WorldSuite):
             return list(spread(suite, split, count, seed, world))
-        return load_tasks(suite, split=split, count=count, seed=seed, world=world)
+        return load_tasks(suite, split=split, count=count, seed=seed, world=world, fewer=True)
 
     tasks = drawn()
     problems = _problems(tasks, drawn())
@@ -126,7 +126,7 @@ def _notes(
         return
 
     def draw(world: int) -> list[Task]:
-        return load_tasks(suite, split=split, count=count, seed=seed, world=world)
+        return load_tasks(suite, split=split, count=count, seed=seed, world=world, fewer=True)
 
     told = any(row.feedback for row in rows)
     yield from learning_notes(tasks, wanted=count, feedback=told, draw=draw)

@@ -15,6 +15,7 @@ from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_text
 from hermes_lab.tasks.family import Action, Criterion, Rule
 from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import wrap_suite_errors
 from hermes_lab.tasks.rubric import Measured, action_kinds, fit_length, is_knowledge, named_outputs, succeeded
 from hermes_lab.tasks.subtasks import Subtask, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
@@ -94,11 +95,13 @@ class _Check:
         return await self.verdict(sandbox)
 
     async def verdict(self, workspace: Workspace, answer: str | None = "Done.", attempt: int = 1) -> Verdict:
-        found = await ask_verifier(self.suite, self.task, self.suite.verify, self.task, workspace, answer, attempt)
+        with wrap_suite_errors(self.suite, self.task.id):
+            found = await ask_verifier(self.suite, self.task, self.suite.verify, self.task, workspace, answer, attempt)
         self.told += bool(found and not found.success and found.feedback)
         if found is None:
             self.failures.append("is vague: the verifier gives no verdict")
             return Verdict(score=0.0, success=False)
+        self.fail(not 0.0 <= found.score <= 1.0, f"the verifier gives the score {found.score}, which is not in [0, 1]")
         return found
 
     async def criteria(self, workspace: Workspace) -> list[Criterion]:
@@ -153,11 +156,13 @@ async def prove(suite: Provable, task: Task, open_sandbox: OpenSandbox, *, force
 def solution(suite: Provable, name: Literal["oracle", "naive"], task: Task) -> tuple[Action, ...]:
     """The tool calls of that solution. Raises `ConfigError` if the suite gives anything else."""
     hook = getattr(suite, name)
-    found: Any = hook(task)
+    with wrap_suite_errors(suite, task.id):
+        found: Any = hook(task)
     where = f"{suite.name}: {task.id}: {name}() returned {{}}{place_of(hook)}; return a list of Action(tool, arguments)"
     if isinstance(found, Action) or not isinstance(found, Iterable):
         raise ConfigError(where.format(f"{shown(found)}, which is no list of actions"), "suite")
-    actions = tuple(found)
+    with wrap_suite_errors(suite, task.id):  # it may be a generator
+        actions = tuple(found)
     for action in actions:
         if not (isinstance(action, Action) and isinstance(action.tool, str) and isinstance(action.arguments, Mapping)):
             raise ConfigError(where.format(f"{shown(action)}, which is no Action"), "suite")

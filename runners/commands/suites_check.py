@@ -200,20 +200,30 @@ def _shares(part: CheckReport) -> str:
     """One family's figures in a split as a line."""
     ruled = [row for row in part.drawn if row.triggers]
     plain = [row for row in part.drawn if not row.triggers]
-    low, high = _interval(part)
     extra = len(part.rows) - len(part.drawn)
     return (
         f"{part.suite}: oracle {_mean(part, 'oracle'):.2f}, no-op {_mean(part, 'noop'):.2f}, naive "
         f"{_mean(part, 'naive'):.2f} (below 1 on {sum(row.naive < 1 for row in ruled)} of {len(ruled)} with a rule, "
         f"exactly 1 on {sum(row.naive == 1 for row in plain)} of {len(plain)} others); "
-        f"headroom {100 * part.headroom:.0f} points ({100 * low:.0f} to {100 * high:.0f}); "
+        f"headroom {100 * part.headroom:.0f} points{_range(part)}; "
         f"{f'{extra} more by rule type; ' if extra else ''}{part.milliseconds:.1f} ms per verification"
     )
 
 
-def _interval(part: CheckReport) -> tuple[float, float]:
-    """Interval of the headroom. The oracle always scores 1, so it is that of the naive policy's failure rate."""
-    return wilson(round(sum(row.oracle - row.naive for row in part.drawn)), len(part.drawn))
+def _range(part: CheckReport) -> str:
+    interval = _interval(part)
+    return f" ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})" if interval else ""
+
+
+def _interval(part: CheckReport) -> tuple[float, float] | None:
+    """Interval of the headroom: that of the naive policy's failure rate, as a right oracle always scores 1.
+
+    None if the oracle does not, or if a score is outside of [0, 1]: both are failures of the check.
+    """
+    lost = sum(1 - row.naive for row in part.drawn)
+    if any(row.oracle != 1 or not 0 <= row.naive <= 1 for row in part.drawn):
+        return None
+    return wilson(round(lost), len(part.drawn))
 
 
 def _mean(part: CheckReport, policy: str) -> float:
@@ -224,9 +234,9 @@ def _figures(report: CheckReport) -> dict[str, Any]:
     families = []
     for family in report.families:
         part = report.of(family)
-        low, high = _interval(part)
+        low, high = _interval(part) or (None, None)
         scores = {policy: _mean(part, policy) for policy in ("noop", "naive", "oracle")}
-        headroom = {"points": 100 * part.headroom, "low": 100 * low, "high": 100 * high}
+        headroom = {"points": 100 * part.headroom, "low": _points(low), "high": _points(high)}
         ruled = sum(bool(row.triggers) for row in part.drawn)
         families.append(
             {
@@ -240,6 +250,10 @@ def _figures(report: CheckReport) -> dict[str, Any]:
             }
         )
     return {"split": report.split, "tasks": len(report.drawn), "failures": report.failures, "families": families}
+
+
+def _points(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def _check_file(suite: JsonlSuite, count: int, sandbox: SandboxConfig, json: bool) -> int:

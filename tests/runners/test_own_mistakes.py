@@ -172,7 +172,7 @@ def test_a_method_that_raises_is_told_with_its_line(mine: Path, method: str) -> 
     edit(mine / "labels.py", head, f"{head}\n        raise LookupError('no such\\nthing')")
     code, (line,) = checked(1)
     assert code == 2
-    assert f"LookupError: no such thing (labels.py:{line_of(mine / 'labels.py', 'raise LookupError')})" in line
+    assert f"LookupError: no such thing ({mine}/labels.py:{line_of(mine / 'labels.py', 'raise LookupError')})" in line
 
 
 @pytest.mark.parametrize(
