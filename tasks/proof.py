@@ -67,7 +67,7 @@ class CheckRow:
 class _Check:
     """The state of the check of one task."""
 
-    suite: Provable
+    suite: Suite
     task: Task
     failures: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
@@ -151,6 +151,21 @@ async def prove(suite: Provable, task: Task, open_sandbox: OpenSandbox, *, force
     return CheckRow(
         *(task.id, family, task.triggers, noop, naive.score, oracle, told, failures, measured, milliseconds, forced)
     )
+
+
+async def prove_rejection(suite: Suite, task: Task, open_sandbox: OpenSandbox) -> tuple[tuple[str, ...], bool]:
+    """Checks what can be checked of a task without a right and a naive solution: doing nothing scores 0, each time.
+
+    Returns the problems, and whether the rejection said why. Raises `InfraError` if the sandbox fails.
+    """
+    check = _Check(suite, task)
+    async with open_sandbox() as sandbox:
+        await setup_workspace(task, sandbox)
+        noop = await _score_noop(check, sandbox)
+        again = await check.verdict(sandbox, NOOP_ANSWER)
+    check.fail(again.score != noop, "verifying twice gives different scores")
+    check.failures.extend(objections(task))
+    return tuple(dict.fromkeys(check.failures)), bool(check.told)
 
 
 def solution(suite: Provable, name: Literal["oracle", "naive"], task: Task) -> tuple[Action, ...]:

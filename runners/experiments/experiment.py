@@ -129,7 +129,7 @@ def _load(config: RunConfig, suite: Suite, seed: int, world: int) -> list[Task]:
             raise
         needed = f"{counted(training, 'training task')} and {counted(heldout, 'held-out task')}"
         raise ConfigError(
-            f"{needed} are needed in each world (learning.rounds, learning.round_size, learning.heldout.tasks): {error}"
+            f"{needed} are needed in each world (learning.rounds, learning.round_size, learning.heldout.tasks): {error.message}"
         ) from None
 
 
