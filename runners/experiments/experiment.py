@@ -129,7 +129,8 @@ def _load(config: RunConfig, suite: Suite, seed: int, world: int) -> list[Task]:
             raise
         needed = f"{counted(training, 'training task')} and {counted(heldout, 'held-out task')}"
         raise ConfigError(
-            f"{needed} are needed in each world (learning.rounds, learning.round_size, learning.heldout.tasks): {error.message}"
+            f"{needed} are needed in each world (learning.rounds, learning.round_size, learning.heldout.tasks): "
+            f"{error.message}"
         ) from None
 
 
