@@ -106,7 +106,7 @@ class TaskKnowledge:
         count, seed = draws.integer(0, EARLIER), draws.integer(0, _SEEDS)
         if not count:
             return set()
-        earlier = load_tasks(self._suite, split=task.split, count=count, seed=seed, world=task.world)
+        earlier = load_tasks(self._suite, split=task.split, count=count, seed=seed, world=task.world, fewer=True)
         return {rule for each in earlier for rule in each.triggers}
 
     def _distractors(self, known: Library, task: Task, draws: Draws) -> Iterator[Skill]:

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from hermes_lab.errors import ConfigError
+from hermes_lab.text.suggest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,19 @@ class PluginGroup:
             packages = ", ".join(sorted(each.package or each.entry.value for each in found))
             raise ConfigError(f"several packages offer {name!r}: {packages}; uninstall all but one", self.field)
         return found[0] if found else None
+
+
+def explain_missing(module: str) -> str:
+    """Why the user's own `module` is not found, and what to do: its nearest neighbour, or the right folder."""
+    *folders, _ = module.split(".")
+    near = did_you_mean(module, (".".join([*folders, file.stem]) for file in Path(*folders).glob("*.py")))
+    remedy = near or "; run the command in the folder that contains it"
+    return f"no module {module} in the current folder ({Path.cwd()}) or on Python's path{remedy}"
+
+
+def is_missing(error: Exception, module: str) -> bool:
+    """Whether an import failed since `module` or a package of it does not exist, rather than what it imports."""
+    return isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
 
 
 def import_own(module: str) -> ModuleType:

@@ -8,8 +8,13 @@ from pathlib import Path
 
 def told(error: Exception, package: str = "") -> str:
     """`KeyError: 'x' (FILE:LINE)`, in one line. `package` is as in `location`."""
-    said = " ".join(str(error).split())
+    said = message_of(error)
     return f"{type(error).__name__}{f': {said}' if said else ''} ({location(error, package)})"
+
+
+def message_of(error: BaseException) -> str:
+    """The message of an exception in one line, without the place that that of a `SyntaxError` ends with."""
+    return " ".join(str(error.msg if isinstance(error, SyntaxError) and error.filename else error).split())
 
 
 def location(error: Exception, package: str = "") -> str:

@@ -10,6 +10,8 @@ import msgspec
 
 from hermes_lab.errors import ConfigError, VerifierError
 from hermes_lab.protocols import Suite
+from hermes_lab.text.counted import counted
+from hermes_lab.text.suggest import did_you_mean
 from hermes_lab.types import Task, Verdict
 
 VERDICT = "return Verdict(score=1.0, success=True), or None for a task that nothing judges"
@@ -19,9 +21,20 @@ _SHOWN = 60
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def load_tasks(suite: Suite, *, split: str, count: int, seed: int, world: int) -> list[Task]:
-    """The tasks that `load` gives, also as a generator. Raises `ConfigError` for anything that is no `Task`, or a field
-    of the wrong type; exceptions of the suite pass."""
+def load_tasks(suite: Suite, *, split: str, count: int, seed: int, world: int, fewer: bool = False) -> list[Task]:
+    """The tasks that `load` gives, also as a generator.
+
+    Raises `ConfigError` for a split that the suite does not have, for anything that is no `Task`, for a field of the
+    wrong type, and for more tasks than `count`, or less unless `fewer` is set (a count of 0 means all tasks).
+    Exceptions of the suite pass.
+    """
+    own = not type(suite).__module__.startswith("hermes_lab.")
+    if own and split not in suite.splits:
+        raise ConfigError(
+            f"{suite.name} has no split {split!r}{did_you_mean(split, suite.splits)}; there are: "
+            f"{', '.join(suite.splits)}",
+            "suite.split",
+        )
     found: Any = suite.load(split=split, count=count, seed=seed, world=world)
     where = f"{suite.name}: load() {{}}{place_of(suite.load)}; {TASK}"
     if inspect.iscoroutine(found):
@@ -31,13 +44,20 @@ def load_tasks(suite: Suite, *, split: str, count: int, seed: int, world: int) -
         raise ConfigError(where.format(f"returned {shown(found)}, which is no list of tasks"), "suite")
     tasks = list(found)
     if not tasks:
-        raise ConfigError(where.format("returned no task"), "suite")
-    own = not type(suite).__module__.startswith("hermes_lab.")
+        none = "returned no task" + ("" if count else " for count=0, which means all; set suite.count if it only draws")
+        raise ConfigError(where.format(none), "suite")
     for number, task in enumerate(tasks, 1):
         if not isinstance(task, Task):
             raise ConfigError(where.format(f"returned {shown(task)} as task {number}, which is no Task"), "suite")
         if own and (problem := wrong_field(task)):
             raise ConfigError(where.format(f"returned task {number} ({shown(task.id)}) with {problem}"), "suite")
+    if count and (len(tasks) > count or (len(tasks) < count and not fewer)):
+        raise ConfigError(
+            f"{suite.name}: load() returned {counted(len(tasks), 'task')} of split {split!r} and world {world}"
+            f"{place_of(suite.load)}, but {count:,} were asked for; let it return `count` tasks"
+            + ("" if len(tasks) > count else ", or ask for fewer"),
+            "suite.count",
+        )
     return tasks
 
 

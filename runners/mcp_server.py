@@ -133,7 +133,7 @@ def _tasks(suite: str, count: int, split: str, seed: int, world: int) -> list[di
         raise ToolError(f"no suite {suite[:100]!r}; `tasks` without a suite lists all")
     try:
         loaded = load_suite(SuiteConfig(name=suite))
-        tasks = load_tasks(loaded, split=split, count=count, seed=seed, world=world)
+        tasks = load_tasks(loaded, split=split, count=count, seed=seed, world=world, fewer=True)
     except HermesLabError as error:
         raise ToolError(str(error)) from None
     return [

@@ -97,10 +97,10 @@ async def check_suite(
     def drawn() -> list[Task]:
         if many_worlds and isinstance(suite, WorldSuite):
             return list(spread(suite, split, count, seed, world))
-        return load_tasks(suite, split=split, count=count, seed=seed, world=world)
+        return load_tasks(suite, split=split, count=count, seed=seed, world=world, fewer=True)
 
     tasks = drawn()
-    problems = _problems(tasks, drawn())
+    problems = problems_of(tasks, drawn())
     alone = many_worlds and isinstance(suite, WorldSuite) and len(suite.families) == 1
     extra = every_type(suite, split, 1 + count // 60) if alone and isinstance(suite, WorldSuite) else []
     rows: dict[int, CheckRow] = {}
@@ -126,7 +126,7 @@ def _notes(
         return
 
     def draw(world: int) -> list[Task]:
-        return load_tasks(suite, split=split, count=count, seed=seed, world=world)
+        return load_tasks(suite, split=split, count=count, seed=seed, world=world, fewer=True)
 
     told = any(row.feedback for row in rows)
     yield from learning_notes(tasks, wanted=count, feedback=told, draw=draw)
@@ -147,7 +147,8 @@ def every_type(suite: WorldSuite, split: str, count: int) -> list[Task]:
     return found
 
 
-def _problems(tasks: list[Task], again: list[Task]) -> list[str]:
+def problems_of(tasks: list[Task], again: list[Task]) -> list[str]:
+    """What is wrong with a set of tasks, of which `again` are the same, loaded once more."""
     problems = []
     if again != tasks:
         problems.append("loading twice gives different tasks")

@@ -10,6 +10,7 @@ from hermes_lab.agent.review import REVIEW_REQUEST
 from hermes_lab.errors import ModelError
 from hermes_lab.tasks.family import Action
 from hermes_lab.tasks.worlds import Site
+from hermes_lab.text.suggest import did_you_mean
 from hermes_lab.tools.registry import known_tools
 from hermes_lab.types import Message, ToolCall, ToolResult
 
@@ -99,7 +100,7 @@ def go_on(script: Script, results: Sequence[ToolResult]) -> Message:
     stateless. Raises `ModelError` if a tool is not available, rather than continue and record the failed call."""
     for result in results:
         if not result.executed and "unknown tool" in result.content:
-            raise ModelError(f"this family needs `{result.name}`: add `{_toolset(result.name)}` to agent.toolsets")
+            raise ModelError(_unknown(result.name))
     try:
         action = next(script)
         for result in results:
@@ -110,7 +111,10 @@ def go_on(script: Script, results: Sequence[ToolResult]) -> Message:
     return Message(role="assistant", content=action.thought, tool_calls=(call,))
 
 
-def _toolset(tool: str) -> str:
-    """The toolset that contains a tool; the tool's own name if there is none."""
-    known = known_tools().get(tool)
-    return known.toolset if known else tool
+def _unknown(tool: str) -> str:
+    """Why a tool that a script calls is not offered, and what to do."""
+    known = known_tools()
+    if tool in known:
+        return f"this family needs `{tool}`: add `{known[tool].toolset}` to agent.toolsets"
+    near = did_you_mean(tool, known, f"the lab has: {', '.join(known)}")
+    return f"no tool `{tool}`, which the script calls{near}"

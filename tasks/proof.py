@@ -15,6 +15,7 @@ from hermes_lab.tasks.draws import Draws
 from hermes_lab.tasks.evidence import read_text
 from hermes_lab.tasks.family import Action, Criterion, Rule
 from hermes_lab.tasks.play import play
+from hermes_lab.tasks.registry import wrap_suite_errors
 from hermes_lab.tasks.rubric import Measured, action_kinds, fit_length, is_knowledge, named_outputs, succeeded
 from hermes_lab.tasks.subtasks import Subtask, subtasks_of
 from hermes_lab.tasks.suite import WorldSuite
@@ -66,7 +67,7 @@ class CheckRow:
 class _Check:
     """The state of the check of one task."""
 
-    suite: Provable
+    suite: Suite
     task: Task
     failures: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
@@ -94,11 +95,13 @@ class _Check:
         return await self.verdict(sandbox)
 
     async def verdict(self, workspace: Workspace, answer: str | None = "Done.", attempt: int = 1) -> Verdict:
-        found = await ask_verifier(self.suite, self.task, self.suite.verify, self.task, workspace, answer, attempt)
+        with wrap_suite_errors(self.suite, self.task.id):
+            found = await ask_verifier(self.suite, self.task, self.suite.verify, self.task, workspace, answer, attempt)
         self.told += bool(found and not found.success and found.feedback)
         if found is None:
             self.failures.append("is vague: the verifier gives no verdict")
             return Verdict(score=0.0, success=False)
+        self.fail(not 0.0 <= found.score <= 1.0, f"the verifier gives the score {found.score}, which is not in [0, 1]")
         return found
 
     async def criteria(self, workspace: Workspace) -> list[Criterion]:
@@ -150,14 +153,31 @@ async def prove(suite: Provable, task: Task, open_sandbox: OpenSandbox, *, force
     )
 
 
+async def prove_rejection(suite: Suite, task: Task, open_sandbox: OpenSandbox) -> tuple[tuple[str, ...], bool]:
+    """Checks what can be checked of a task without a right and a naive solution: doing nothing scores 0, each time.
+
+    Returns the problems, and whether the rejection said why. Raises `InfraError` if the sandbox fails.
+    """
+    check = _Check(suite, task)
+    async with open_sandbox() as sandbox:
+        await setup_workspace(task, sandbox)
+        noop = await _score_noop(check, sandbox)
+        again = await check.verdict(sandbox, NOOP_ANSWER)
+    check.fail(again.score != noop, "verifying twice gives different scores")
+    check.failures.extend(objections(task))
+    return tuple(dict.fromkeys(check.failures)), bool(check.told)
+
+
 def solution(suite: Provable, name: Literal["oracle", "naive"], task: Task) -> tuple[Action, ...]:
     """The tool calls of that solution. Raises `ConfigError` if the suite gives anything else."""
     hook = getattr(suite, name)
-    found: Any = hook(task)
+    with wrap_suite_errors(suite, task.id):
+        found: Any = hook(task)
     where = f"{suite.name}: {task.id}: {name}() returned {{}}{place_of(hook)}; return a list of Action(tool, arguments)"
     if isinstance(found, Action) or not isinstance(found, Iterable):
         raise ConfigError(where.format(f"{shown(found)}, which is no list of actions"), "suite")
-    actions = tuple(found)
+    with wrap_suite_errors(suite, task.id):  # it may be a generator
+        actions = tuple(found)
     for action in actions:
         if not (isinstance(action, Action) and isinstance(action.tool, str) and isinstance(action.arguments, Mapping)):
             raise ConfigError(where.format(f"{shown(action)}, which is no Action"), "suite")

@@ -16,11 +16,14 @@ from typing import Any, cast
 from hermes_lab.config.sandboxes import SandboxConfig
 from hermes_lab.config.schema import SuiteConfig
 from hermes_lab.errors import ConfigError, HermesLabError
-from hermes_lab.plugins import PluginGroup, import_own
+from hermes_lab.plugins import PluginGroup, explain_missing, import_own, is_missing
 from hermes_lab.protocols import Suite
+from hermes_lab.raised import message_of
 from hermes_lab.returned import shown
 from hermes_lab.tasks import open_ended
+from hermes_lab.tasks.hooks import check_hooks
 from hermes_lab.tasks.jsonl import JsonlSuite
+from hermes_lab.tasks.own_names import own_name_hint
 from hermes_lab.tasks.stories import Story, StorySuite, read_story
 from hermes_lab.tasks.suite import WorldSuite
 from hermes_lab.tasks.worlds import AnyFamily, Size, WorldSpec
@@ -107,6 +110,11 @@ def load_suite(config: SuiteConfig, sandbox: SandboxConfig | None = None) -> Sui
     if config.path:
         if Path(config.path).is_dir():
             return _harbor(config, sandbox or SandboxConfig())
+        if near := own_name_hint(config.path):
+            raise ConfigError(
+                f"{config.path} is neither a JSONL file nor a folder; a class of your own is named module:Class{near}",
+                "suite",
+            )
         if config.options:
             raise ConfigError("suite.options: JSONL files have no options")
         return JsonlSuite(Path(config.path))
@@ -139,7 +147,8 @@ def _check_arguments(config: SuiteConfig, factory: Callable[..., Suite]) -> None
 
 
 def _checked(name: str, suite: Any) -> Suite:
-    """The suite, if it is one. Raises `ConfigError` if it lacks a member of `Suite`, or has other names or splits."""
+    """The suite, if it is one. Raises `ConfigError` if it lacks a member of `Suite`, has other names or splits,
+    or a method that does not accept what it is called with."""
     if missing := [member for member in _MEMBERS if not hasattr(suite, member)]:
         raise ConfigError(f"{name}: not a suite, since {type(suite).__name__} lacks {', '.join(missing)}", "suite.name")
     if not isinstance(suite.name, str) or not suite.name:
@@ -147,6 +156,8 @@ def _checked(name: str, suite: Any) -> Suite:
     splits: Any = suite.splits
     if not isinstance(splits, tuple | list) or not splits or not all(isinstance(split, str) for split in splits):
         raise ConfigError(f"{name}: its `splits` are {shown(splits)}; write a tuple, such as ('train',)", "suite.name")
+    if not type(suite).__module__.startswith("hermes_lab."):
+        check_hooks(name, suite)
     return cast(Suite, suite)
 
 
@@ -164,9 +175,10 @@ def _harbor(config: SuiteConfig, sandbox: SandboxConfig) -> Suite:
 
 
 @contextmanager
-def wrap_suite_errors(suite: Suite | str) -> Iterator[None]:
+def wrap_suite_errors(suite: Suite | str, task: str = "") -> Iterator[None]:
     """Converts exceptions from the code of a third-party suite, given as an object or by `suite.name`, to a one-line
-    `ConfigError` with file and line. Does not change exceptions from the lab's own code."""
+    `ConfigError` with file and line, and the id of the `task`, if any. Does not change exceptions from the lab's own
+    code."""
     try:
         yield
     except HermesLabError:
@@ -178,8 +190,8 @@ def wrap_suite_errors(suite: Suite | str) -> Iterator[None]:
         where = _suite_location(suite, cause)
         if not where or isinstance(cause, HermesLabError):
             raise
-        name = suite if isinstance(suite, str) else suite.name
-        what = " ".join(str(cause).split()) or "no message"
+        name = (suite if isinstance(suite, str) else suite.name) + (f": {task}" if task else "")
+        what = message_of(cause) or "no message"
         raise ConfigError(f"{name}: {where[0]}{type(cause).__name__}: {what} ({where[1]})", "suite.name") from error
 
 
@@ -191,11 +203,11 @@ def _suite_location(suite: Suite | str, error: BaseException) -> tuple[str, str]
     frames = traceback.walk_tb(error.__traceback__)
     own = [each for each in frames if str(each[0].f_globals.get("__name__", "")).partition(".")[0] == root]
     if isinstance(error, SyntaxError) and error.filename:
-        return "", f"{Path(error.filename).name}:{error.lineno}"
+        return "", f"{error.filename}:{error.lineno}"
     if own:
         code = own[0][0].f_code
         called = "" if code.co_name.startswith("<") else f"{code.co_name}(): "
-        return called, f"{Path(own[-1][0].f_code.co_filename).name}:{own[-1][1]}"
+        return called, f"{own[-1][0].f_code.co_filename}:{own[-1][1]}"
     # The entry point itself could not be imported.
     return ("", value) if isinstance(error, ImportError | AttributeError) and root in str(error) else None
 
@@ -237,6 +249,8 @@ def _factory(name: str) -> Callable[..., Suite]:
         return _own(name)
     plugin = PLUGINS.find(name)
     if plugin is None:
+        if near := own_name_hint(name):
+            raise ConfigError(f"no suite {name!r}{near}", "suite.name")
         known = list_suites()
         raise ConfigError(f"no suite {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}", "suite.name")
     return cast(Callable[..., Suite], plugin.entry.load())  # `wrap_suite_errors` says where it failed
@@ -251,17 +265,14 @@ def _own(name: str) -> Callable[..., Suite]:
     """The class `module:attribute`. Functions are refused, and so are classes without the methods of a suite."""
     module, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), attribute)):
-        raise ConfigError(f"{name!r} is not of the form module:Class, such as mine.parcels:Parcels", "suite.name")
+        near = own_name_hint(name) or ", such as mine.parcels:Parcels"
+        raise ConfigError(f"{name!r} is not of the form module:Class{near}", "suite.name")
     try:
         found = import_own(module)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+        if not is_missing(error, module):
             raise  # the module exists, and imports one that does not
-        raise ConfigError(
-            f"{name}: no module {module} in the current folder ({Path.cwd()}) or on Python's path; "
-            "run the command in the folder that contains it",
-            "suite.name",
-        ) from None
+        raise ConfigError(f"{name}: {explain_missing(module)}", "suite.name") from None
     own = getattr(found, attribute, None)
     if not isinstance(own, type):
         known = [each for each, value in vars(found).items() if isinstance(value, type)]

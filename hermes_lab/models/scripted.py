@@ -11,14 +11,17 @@ from typing import Any, cast
 
 import anyio.lowlevel
 
+from hermes_lab.config.schema import ModelConfig
 from hermes_lab.errors import ConfigError, HermesLabError, ModelError
 from hermes_lab.models.hermes_format import render_calls
-from hermes_lab.plugins import import_own
-from hermes_lab.raised import told
+from hermes_lab.plugins import explain_missing, import_own, is_missing
+from hermes_lab.raised import message_of, told
 from hermes_lab.returned import place_of, shown
+from hermes_lab.text.suggest import did_you_mean
 from hermes_lab.types import Generation, Message, ModelIdentity, Task
 from hermes_lab.types.trajectory import ToolFormat
 
+_DEFAULT = ModelConfig.model_fields["name"].default
 Policy = Callable[[Sequence[Message]], Message]
 """Maps a conversation to the next assistant turn. It is stateless: many rollouts share it."""
 
@@ -92,19 +95,20 @@ def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskAwarePoli
     """
     module, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), attribute)):  # an import would run `./setup.py`
-        raise ConfigError(f"model.name: {name!r} is not a policy of the form `module:factory`")
+        if name == _DEFAULT:
+            raise ConfigError("model.name: set it to module:factory for provider `scripted`, such as mine.agent:agent")
+        raise ConfigError(
+            f"model.name: {name!r} is not a policy of the form `module:factory`, which provider `scripted` needs"
+        )
     module = module.removeprefix("hermes_lab.")
     try:
         factory = _factory(module, attribute)
     except HermesLabError:
         raise
     except Exception as error:
-        if not isinstance(error, ImportError | AttributeError | ValueError):
-            raise ConfigError(f"model.name: {name} cannot be imported: {_failed_import(error)}") from None
-        known = f"; it has: {', '.join(names)}" if (names := _policies_in(module)) else ""
-        raise ConfigError(
-            f"model.name: {name!r} is not a policy of the form `module:factory`: {error}{known}"
-        ) from None
+        if is_missing(error, module):
+            raise ConfigError(f"model.name: {name}: {explain_missing(module)}") from None
+        raise ConfigError(f"model.name: {name} cannot be imported: {_failed_import(error, module)}") from None
     try:
         policy: Any = factory(**options)
     except HermesLabError:
@@ -122,10 +126,10 @@ def load_policy(name: str, options: Mapping[str, Any]) -> Policy | TaskAwarePoli
     return made
 
 
-def _failed_import(error: Exception) -> str:
+def _failed_import(error: Exception, module: str) -> str:
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{type(error).__name__}: {error.msg} ({error.filename}:{error.lineno})"
-    return told(error)
+        return f"{type(error).__name__}: {message_of(error)} ({error.filename}:{error.lineno})"
+    return told(error, module)
 
 
 def _factory(module: str, attribute: str) -> Callable[..., Any]:
@@ -133,8 +137,13 @@ def _factory(module: str, attribute: str) -> Callable[..., Any]:
     ours, theirs = _file_of(f"hermes_lab.{module}"), _file_of(module)
     of_ours = getattr(importlib.import_module(f"hermes_lab.{module}"), attribute, None) if ours else None
     if of_ours is None:
-        factory: Callable[..., Any] = getattr(import_own(module), attribute)
-        return factory
+        found = getattr(import_own(module if theirs or not ours else f"hermes_lab.{module}"), attribute, None)
+        if not callable(found):
+            what = "does not exist" if found is None else f"is {shown(found)}, which is no function,"
+            near = did_you_mean(attribute, known := _policies_in(module))
+            there = f"; it has: {', '.join(known)}" if known else ""
+            raise ConfigError(f"model.name: {module}:{attribute}: {attribute} {what} in {module}{near or there}")
+        return cast(Callable[..., Any], found)
     if theirs not in (None, ours):
         raise ConfigError(
             f"model.name: {module}:{attribute} is a policy of Hermes Lab, but {theirs} has the same module name; "
@@ -144,13 +153,17 @@ def _factory(module: str, attribute: str) -> Callable[..., Any]:
 
 
 def _policies_in(module: str) -> list[str]:
-    """The factories of policies in a module that has been imported."""
+    """The factories of policies in a module that has been imported: the functions that are annotated as such; all that
+    are defined there if none is."""
     found = sys.modules.get(f"hermes_lab.{module}") or sys.modules.get(module)
-    return [
+    functions = inspect.getmembers(found, inspect.isfunction) if found else []
+    public = {name: each for name, each in functions if not name.startswith("_")}
+    annotated = [
         name
-        for name, each in (inspect.getmembers(found, inspect.isfunction) if found else ())
-        if not name.startswith("_") and inspect.get_annotations(each).get("return") in (Policy, TaskAwarePolicy)
+        for name, each in public.items()
+        if inspect.get_annotations(each).get("return") in (Policy, TaskAwarePolicy)
     ]
+    return annotated or [name for name, each in public.items() if found and each.__module__ == found.__name__]
 
 
 def _file_of(module: str) -> Path | None:

@@ -43,8 +43,11 @@ def explain_unfinished(result: RunResult) -> str:
     may_differ = "the configuration may differ then, as none has finished"
     if result.finished:
         may_differ = "only how the model is reached (model.base_url, api_key_env, timeout) may differ then"
+    left = result.wanted - result.finished
+    never = left - result.errored
+    parts = f": {result.errored:,} errored, {never:,} never started" if never > 0 else ""
     return (
-        f"{result.wanted - result.finished} of {result.wanted} episodes did not finish ({result.last_error}); --resume "
+        f"{left} of {result.wanted} episodes did not finish{parts} ({result.last_error}); --resume "
         f"retries them; {may_differ}"
     )
 

@@ -1,7 +1,7 @@
 """`tasks check`: validates a suite, and prints its rubric."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +32,7 @@ from hermes_lab.tasks.proof import Provable
 from hermes_lab.tasks.registry import adapters, wrap_suite_errors
 from hermes_lab.tasks.rubric import Rubric, grade_runs
 from hermes_lab.tasks.suite import WorldSuite
+from hermes_lab.tasks.unproven import UnprovenReport, check_unproven, missing_solutions
 from hermes_lab.text.counted import counted
 
 ALL = "all"
@@ -72,11 +73,11 @@ def check(
         return _check_folder(suite, count or 0, settings.sandbox, json)
     if name in adapters():
         return _check_adapter(suite, split, count or 20, seed, settings.sandbox, json)
-    if not isinstance(suite, Provable):
-        raise ConfigError(f"{name}: has no oracle, so it cannot be checked")
     splits = suite.splits if split == ALL else (split_of(suite, split),)
     count = count or 20
     static = None
+    if not isinstance(suite, Provable):
+        return _check_unproven(suite, splits, count, seed, world or 0, settings.sandbox, json, quiet=quiet or json)
     with wrap_suite_errors(name):
         if isinstance(suite, WorldSuite):
             static = static_checks(suite, count=max(count, _STATIC), seed=seed, world=world or 0)
@@ -200,20 +201,30 @@ def _shares(part: CheckReport) -> str:
     """One family's figures in a split as a line."""
     ruled = [row for row in part.drawn if row.triggers]
     plain = [row for row in part.drawn if not row.triggers]
-    low, high = _interval(part)
     extra = len(part.rows) - len(part.drawn)
     return (
         f"{part.suite}: oracle {_mean(part, 'oracle'):.2f}, no-op {_mean(part, 'noop'):.2f}, naive "
         f"{_mean(part, 'naive'):.2f} (below 1 on {sum(row.naive < 1 for row in ruled)} of {len(ruled)} with a rule, "
         f"exactly 1 on {sum(row.naive == 1 for row in plain)} of {len(plain)} others); "
-        f"headroom {100 * part.headroom:.0f} points ({100 * low:.0f} to {100 * high:.0f}); "
+        f"headroom {100 * part.headroom:.0f} points{_range(part)}; "
         f"{f'{extra} more by rule type; ' if extra else ''}{part.milliseconds:.1f} ms per verification"
     )
 
 
-def _interval(part: CheckReport) -> tuple[float, float]:
-    """Interval of the headroom. The oracle always scores 1, so it is that of the naive policy's failure rate."""
-    return wilson(round(sum(row.oracle - row.naive for row in part.drawn)), len(part.drawn))
+def _range(part: CheckReport) -> str:
+    interval = _interval(part)
+    return f" ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})" if interval else ""
+
+
+def _interval(part: CheckReport) -> tuple[float, float] | None:
+    """Interval of the headroom: that of the naive policy's failure rate, as a right oracle always scores 1.
+
+    None if the oracle does not, or if a score is outside of [0, 1]: both are failures of the check.
+    """
+    lost = sum(1 - row.naive for row in part.drawn)
+    if any(row.oracle != 1 or not 0 <= row.naive <= 1 for row in part.drawn):
+        return None
+    return wilson(round(lost), len(part.drawn))
 
 
 def _mean(part: CheckReport, policy: str) -> float:
@@ -224,9 +235,9 @@ def _figures(report: CheckReport) -> dict[str, Any]:
     families = []
     for family in report.families:
         part = report.of(family)
-        low, high = _interval(part)
+        low, high = _interval(part) or (None, None)
         scores = {policy: _mean(part, policy) for policy in ("noop", "naive", "oracle")}
-        headroom = {"points": 100 * part.headroom, "low": 100 * low, "high": 100 * high}
+        headroom = {"points": 100 * part.headroom, "low": _points(low), "high": _points(high)}
         ruled = sum(bool(row.triggers) for row in part.drawn)
         families.append(
             {
@@ -240,6 +251,51 @@ def _figures(report: CheckReport) -> dict[str, Any]:
             }
         )
     return {"split": report.split, "tasks": len(report.drawn), "failures": report.failures, "families": families}
+
+
+def _check_unproven(
+    suite: Suite,
+    splits: Sequence[str],
+    count: int,
+    seed: int,
+    world: int,
+    sandbox: SandboxConfig,
+    json: bool,
+    *,
+    quiet: bool,
+) -> int:
+    """Checks a suite without an oracle or a naive solution, and says what was not checked."""
+    missing = missing_solutions(suite)
+    reports: list[UnprovenReport] = []
+    for split in splits:
+        with wrap_suite_errors(suite), progress_bar(f"{suite.name} ({split})", shown=not quiet) as seen:
+            check_split = partial(check_unproven, suite, split=split, count=count, seed=seed, world=world)
+            tell = partial(_tell_wanted, seen)
+            reports.append(anyio.run(partial(check_split, open_sandbox=opener(sandbox, suite), tell=tell)))
+    failures = [failure for report in reports for failure in report.failures]
+    notes = [f"{report.split}: {note}" for report in reports for note in report.notes]
+    if json:
+        rows = [{"split": each.split, "tasks": each.tasks, "failures": each.failures} for each in reports]
+        content = {"suite": suite.name, "failures": failures, "notes": notes, "splits": rows, "missing": missing}
+        output.print_json(content)
+        return 1 if failures else 0
+    for report in reports:
+        found = counted(len(report.failures), "failure") if report.failures else "no problems"
+        verifier = "" if report.played else "verifier not checked (its tasks have sessions); "
+        typer.echo(
+            f"{suite.name} ({report.split}): {counted(report.tasks, 'task')}, {found}; {verifier}solvability not "
+            f"checked (no {', no '.join(missing)})"
+        )
+    _say(notes, failures)
+    return 1 if failures else 0
+
+
+def _tell_wanted(seen: Callable[[int], object], _: int, wanted: int) -> None:
+    seen(wanted)
+
+
+def _points(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def _check_file(suite: JsonlSuite, count: int, sandbox: SandboxConfig, json: bool) -> int:

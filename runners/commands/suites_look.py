@@ -247,7 +247,7 @@ def _draw(suite: Suite, split: str, count: int, seed: int, world: int | None) ->
     if world is None and isinstance(suite, WorldSuite):
         # Distant first worlds, so that two seeds share none.
         return list(spread(suite, split, count, seed, 1000 * seed))
-    return load_tasks(suite, split=split, count=count, seed=seed, world=world or 0)
+    return load_tasks(suite, split=split, count=count, seed=seed, world=world or 0, fewer=True)
 
 
 def _refuse_existing(folder: Path, option: str) -> None:

@@ -29,6 +29,7 @@ from hermes_lab.mcp.servers import Servers, open_servers
 from hermes_lab.mcp.snapshot import differences
 from hermes_lab.models import open_models
 from hermes_lab.models.refusals import RETRIES
+from hermes_lab.models.scripted import load_policy
 from hermes_lab.protocols import Suite
 from hermes_lab.records import write_json
 from hermes_lab.rewards import reward_warnings
@@ -76,8 +77,10 @@ class RunPlan:
     library: str
 
     def __post_init__(self) -> None:
-        """Raises `ConfigError` for an unavailable tool, sandbox or judge before anything is written."""
+        """Raises `ConfigError` for an unavailable tool, sandbox, judge or policy before anything is written."""
         arms = self.config.learning.arms if self.command == "learn" else ()
+        if self.config.model.provider == "scripted":
+            load_policy(self.config.model.name, self.config.model.options)
         check_agent(self.config, self.suite, self.tasks(), arms)
         check_judge(self.config, self.suite, self.tasks())
         open_sandbox(self.config.sandbox)

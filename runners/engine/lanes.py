@@ -44,7 +44,8 @@ def initial_library(arm: Arm, library: Library, suite: Suite, *, split: str, wor
     if arm == "oracle":
         if not isinstance(suite, OracleSuite):
             raise ConfigError(
-                f"learning.arms: {suite.name} does not expose its hidden rules, so `oracle` is unavailable"
+                f"learning.arms: `oracle` starts with the suite's rules, and {suite.name} has no method `known_skills` "
+                "that states them (docs/howto/suite.md); add it, or leave `oracle` out"
             )
         return suite.known_skills(split=split, world=world)
     return library

@@ -17,6 +17,7 @@ from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.experiments.orders import order_of
 from hermes_lab.skills.library import Library
 from hermes_lab.tasks.registry import wrap_suite_errors
+from hermes_lab.text.counted import counted
 from hermes_lab.types import Task
 
 
@@ -124,10 +125,12 @@ def _load(config: RunConfig, suite: Suite, seed: int, world: int) -> list[Task]:
         with wrap_suite_errors(suite):
             return load_tasks(suite, split=config.suite.split, count=training + heldout, seed=seed, world=world)
     except ConfigError as error:
-        if not heldout or error.field != "suite.count":
+        if error.field != "suite.count":
             raise
+        needed = f"{counted(training, 'training task')} and {counted(heldout, 'held-out task')}"
         raise ConfigError(
-            f"learning.heldout.tasks: {training} training tasks and {heldout} held-out tasks are too many: {error}"
+            f"{needed} are needed in each world (learning.rounds, learning.round_size, learning.heldout.tasks): "
+            f"{error.message}"
         ) from None
 
 

@@ -172,7 +172,7 @@ def test_a_method_that_raises_is_told_with_its_line(mine: Path, method: str) -> 
     edit(mine / "labels.py", head, f"{head}\n        raise LookupError('no such\\nthing')")
     code, (line,) = checked(1)
     assert code == 2
-    assert f"LookupError: no such thing (labels.py:{line_of(mine / 'labels.py', 'raise LookupError')})" in line
+    assert f"LookupError: no such thing ({mine}/labels.py:{line_of(mine / 'labels.py', 'raise LookupError')})" in line
 
 
 @pytest.mark.parametrize(
@@ -262,3 +262,117 @@ def test_a_policy_that_cannot_be_built_is_one_line(mine: Path, code: str, why: s
     (line,) = done.stderr.strip().splitlines()
     assert why in line
     assert "options" in line or f"{mine}/agent.py:" in line
+
+
+def refused(*args: str) -> str:
+    """The one line with which a command refuses its input."""
+    done = lab(*args)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why", "remedy"),
+    [
+        ("answer, attempt=1)", "answer)", "too many positional", "async def verify(self, task, workspace, answer, att"),
+        ("*, split, count, seed, world)", "split, count)", "'seed'", "def load(self, *, split, count, seed, world)"),
+        ("def oracle(self, task)", "def oracle(task)", "too many positional", "def oracle(self, task)"),
+        ("def naive(self, task)", "def naive()", "no parameter `self`", "def naive(self, task)"),
+        (
+            "    def naive(",
+            "    def known_skills(self):\n        pass\n\n    def naive(",
+            "'split'",
+            "known_skills(self, *, sp",
+        ),
+    ],
+)
+def test_a_method_that_cannot_be_called_is_told_before_anything_runs(
+    mine: Path, old: str, new: str, why: str, remedy: str
+) -> None:
+    edit(mine / "labels.py", old, new)
+    method = remedy.partition("(")[0].removeprefix("async ").removeprefix("def ")
+    for command in (("tasks", "check", NAME), ("experiment", *SCRIPTED, "--plan")):
+        line = refused(*command)
+        assert f"{method}() " in line
+        assert why in line
+        assert remedy in line
+        assert f"({mine}/labels.py:{line_of(mine / 'labels.py', f'def {method}')})" in line
+
+
+def test_a_wrong_oracle_gives_its_failures(mine: Path) -> None:
+    text = (mine / "labels.py").read_text()
+    right, wrong = '{"path": "label.txt", "content": task.truth["label"]}', '{"path": "label.txt", "content": "label"}'
+    (mine / "labels.py").write_text(text.replace(right, "RIGHT").replace(wrong, right).replace("RIGHT", wrong))
+    code, lines = checked(2)
+    assert code == 1
+    assert any("the oracle scores 0.0, not 1" in line for line in lines)
+    (part,) = json.loads(lab("tasks", "check", NAME, "-n", "2", "--json").stdout)["splits"][0]["families"]
+    assert part["headroom"] == {"points": -100.0, "low": None, "high": None}
+
+
+@pytest.mark.parametrize("missing", [("oracle", "naive"), ("naive",)])
+def test_a_suite_without_solutions_is_checked_without_them(mine: Path, missing: tuple[str, ...]) -> None:
+    for method in missing:
+        edit(mine / "labels.py", f"def {method}(", f"def no_{method}(")
+    done = lab("tasks", "check", NAME, "-n", "2", "--quiet")
+    assert (done.returncode, f"not checked (no {', no '.join(missing)})" in done.stdout) == (0, True)
+    edit(mine / "labels.py", "            right = False", "            right = True")
+    _forget()  # imported above, as it was
+    code, lines = checked(2)
+    assert (code, any("doing nothing scores 1.0, not 0" in line for line in lines)) == (1, True)
+
+
+@pytest.mark.parametrize("number", ["3", "count + 1"])
+def test_another_number_of_tasks_than_asked_for_is_refused(mine: Path, number: str) -> None:
+    edit(mine / "labels.py", "range(count)", f"range({number})")
+    line = refused("experiment", *SCRIPTED, "--plan")
+    assert "10 training tasks and 0 held-out tasks are needed in each world (learning.rounds" in line
+    assert f"returned {3 if number == '3' else 11} tasks of split 'train' and world 0" in line
+    assert f"{mine}/labels.py:" in line
+    assert "2 were asked for" in refused("run", *SCRIPTED, "--plan", "-c", "suite.count=2")
+
+
+@pytest.mark.parametrize("command", ["run", "experiment"])
+def test_a_split_that_the_suite_does_not_have_is_refused(mine: Path, command: str) -> None:
+    line = refused(command, *SCRIPTED, "--plan", "-c", "suite.split=trian")
+    assert "suite.split: labels has no split 'trian'; did you mean train?; there are: train" in line
+
+
+@pytest.mark.parametrize("name", ["mine/labels.py", "mine.labels.Labels", "mine/labels:Labels", "mine/labels:Label"])
+def test_a_path_or_dots_in_place_of_a_class_suggest_its_name(mine: Path, name: str) -> None:
+    assert refused("tasks", "check", name).endswith(f"did you mean {NAME}?")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("mine.agen:agent", "no module mine.agen in the current folder "),
+        ("mine.agen:agent", "; did you mean mine.agent?"),
+        ("mine.agent:agen", "agen does not exist in mine.agent; did you mean agent?"),
+        ("packaged", "model.name: set it to module:factory for provider `scripted`"),
+    ],
+)
+def test_a_plan_needs_its_policy(mine: Path, name: str, why: str) -> None:
+    assert why in refused("experiment", *SCRIPTED, "--plan", "-c", f"model.name={name}")
+
+
+def test_the_arm_oracle_names_the_method_that_it_needs(mine: Path) -> None:
+    line = refused("experiment", *SCRIPTED, "--plan", "-c", "learning.arms=[off,oracle]")
+    assert "labels has no method `known_skills` that states them (docs/howto/suite.md)" in line
+
+
+def test_a_tool_that_does_not_exist_is_told_with_the_nearest(mine: Path) -> None:
+    turn = "def turn(messages):\n    from hermes_lab import Action, Conversation, go_on\n"
+    turn += "    return go_on(script(Action), Conversation.read(messages).exchanges[-1].results)\n\n"
+    turn += "def script(Action):\n    yield Action('write_fil', {'path': 'a', 'content': 'b'})\n    return 'Done.'\n\n"
+    edit(mine / "agent.py", "def turn(messages):", f"{turn}def old(messages):")
+    done = lab("run", *SCRIPTED, "-c", "suite.count=1", "--out", "run")
+    assert "no tool `write_fil`, which the script calls; did you mean write_file?" in done.stderr
+
+
+def test_episodes_that_were_never_started_are_counted(mine: Path) -> None:
+    edit(mine / "agent.py", "def turn(messages):", "def turn(messages):\n    raise KeyError('rule')")
+    done = lab("experiment", *SCRIPTED, "-c", "learning.arms=[on]", "-c", "learning.worlds=1", "--out", "run")
+    assert done.returncode == 3
+    assert "10 of 10 episodes did not finish: 1 errored, 9 never started (" in done.stderr

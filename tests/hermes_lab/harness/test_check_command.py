@@ -95,5 +95,7 @@ def test_no_program_is_the_labs_own_loop(none: str | None) -> None:
 
 
 def test_an_unknown_policy_is_told_those_of_its_module() -> None:
-    with pytest.raises(ConfigError, match=r"has no attribute 'oracle'; it has: learner, noop$"):
+    with pytest.raises(
+        ConfigError, match=r"tasks\.learner:oracle: oracle does not exist in tasks\.learner; it has: learner, noop$"
+    ):
         load_policy("tasks.learner:oracle", {})

@@ -45,9 +45,19 @@ def test_a_policy_that_both_have_is_refused(own_modules: Path) -> None:
         load_policy("tasks.learner:learner", {})
 
 
-@pytest.mark.parametrize("name", ["nothing.here:learner", "tasks.learner:nothing", "tasks.learner", ":learner"])
-def test_what_is_no_policy_is_named(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"'{name}' is not a policy"):
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("nothing.here:learner", "no module nothing.here in the current folder .*; run the command in the folder"),
+        ("tasks.learner:nothing", "nothing does not exist in tasks.learner; it has: "),
+        ("tasks.learner:leaner", r"leaner does not exist in tasks.learner; did you mean learner\?"),
+        ("tasks.learner", "'tasks.learner' is not a policy of the form `module:factory`"),
+        (":learner", "':learner' is not a policy of the form `module:factory`"),
+        ("packaged", "set it to module:factory for provider `scripted`"),
+    ],
+)
+def test_what_is_no_policy_is_named(name: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
         load_policy(name, {})
 
 
