@@ -15,8 +15,9 @@ def own_name_hint(name: str) -> str:
     `; did you mean mine.parcels:Parcels?`. "" if no file of the current folder fits."""
     for module, attribute in _readings(name):
         parts = module.split(".")
-        file = Path(*parts).with_suffix(".py")
-        if not all(part.isidentifier() for part in parts) or not file.is_file():
+        if not all(part.isidentifier() for part in parts):
+            continue
+        if not (file := Path(*parts).with_suffix(".py")).is_file():
             continue
         classes = _suites_in(file)
         if attribute in classes:

@@ -129,8 +129,8 @@ def _load(config: RunConfig, suite: Suite, seed: int, world: int) -> list[Task]:
             raise
         needed = f"{counted(training, 'training task')} and {counted(heldout, 'held-out task')}"
         raise ConfigError(
-            f"{needed} are needed in each world (learning.rounds, learning.round_size, learning.heldout.tasks): "
-            f"{error.message}"
+            f"learning: {needed} are needed in each world (learning.rounds, learning.round_size, "
+            f"learning.heldout.tasks): {error.message}"
         ) from None
 
 

@@ -95,7 +95,7 @@ def test_nothing_that_is_held_out_is_learnt_from_in_a_file_of_tasks(tmp_path: Pa
     for order in ("drawn", "random", "latin"):
         for lane in planned(shape | {"order": order}, suite):
             assert Counter(ids(lane.rounds) + ids(lane.heldout)) == Counter(f"row-{n:06d}" for n in range(1, 11))
-    with pytest.raises(ConfigError, match=r"^learning.heldout.tasks: 7 training tasks and 4 held-out"):
+    with pytest.raises(ConfigError, match=r"^learning: 7 training tasks and 4 held-out"):
         planned(shape | {"rounds": 7}, suite)
 
 

@@ -119,8 +119,8 @@ def test_a_run_of_it_can_be_read_and_resumed_later(
     [
         (SUITE, "mine.labels:Label", "Label does not exist in mine.labels"),
         (SUITE, "mine.label:Labels", "no module mine.label in the current folder"),
-        (SUITE, "mine/labels.py:", "suite.path"),
-        (SUITE, "mine.labels:", "is not of the form module:Class, such as mine.parcels:Parcels"),
+        (SUITE, "mine/labels.py:", "did you mean mine.labels:Labels?"),
+        (SUITE, "mine.labels:", "is not of the form module:Class; did you mean mine.labels:Labels?"),
         ("import nothing_there", "mine.labels:Labels", "ModuleNotFoundError: No module named 'nothing_there'"),
         ("Labels = 3", "mine.labels:Labels", "Labels is not a class in mine.labels"),
         ("class Labels: name = 'labels'", "mine.labels:Labels", "not a suite: Labels lacks load, verify"),
@@ -128,7 +128,7 @@ def test_a_run_of_it_can_be_read_and_resumed_later(
         ("from subprocess import run as Labels", "mine.labels:Labels", "Labels is not a class in mine.labels"),
         (SUITE, "subprocess:run", "run is not a class in subprocess"),
         (SUITE, "subprocess:Popen", "not a suite: Popen lacks load, verify"),
-        (SUITE.replace("orders = ", "{}['x']; orders = "), "mine.labels:Labels", "KeyError: 'x' (labels.py:"),
+        (SUITE.replace("orders = ", "{}['x']; orders = "), "mine.labels:Labels", "/mine/labels.py:11)"),
         (SUITE.replace("orders = ", "orders = 1 / 0 or "), "mine.labels:Labels", "load(): ZeroDivisionError: division"),
     ],
 )
