@@ -291,7 +291,7 @@ def test_the_text_of_a_stopped_turn_is_not_put_before_the_next_answer(opens: Ope
         person.sees("interrupted; turn discarded")
         person.types("again")
         shown = person.sees("Whole.")
-        assert shown.count("Half an ans") == 1
+        assert shown.count("Half an ans") == 1, shown
         assert "Half an ansWhole." not in shown
 
 

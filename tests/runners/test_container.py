@@ -241,7 +241,7 @@ def test_the_lab_in_a_container_refuses_root_and_runs_any_command_of_others(tmp_
         refused = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
         assert "this is root: set HERMES_UID=$(id -u)" in refused.stderr
-        command = [sys.executable, "-c", f"import os; os.geteuid = lambda: 1; {_MAIN}", *words[2:], *command[-2:]]
+        command = [sys.executable, "-c", f"import os; os.geteuid = lambda: 1; {_MAIN}", words[-1], *command[-2:]]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (done.returncode, "read_file" in done.stdout) == (0, True), done.stderr
 
