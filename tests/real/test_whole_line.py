@@ -110,7 +110,7 @@ def test_grpo_rounds_are_each_by_the_version_before_with_rollouts_on_ray(line: P
     values |= {"max_token_length": 2048, "total_steps": 2} | {
         field: card["locked"][field] for field in ("lora_rank", "lora_alpha")
     }
-    values["grpo"] |= {"temperature": 1.5, "max_reply_tokens": 112}  # a call has about 70
+    values["grpo"] |= {"temperature": 1.5, "max_reply_tokens": 128}  # a call has about 70
     source, lock = tmp_path / "values.yaml", tmp_path / "lock.yaml"
     source.write_text(yaml.safe_dump(values))
     said("train", "lock", source, "-o", lock)
