@@ -174,7 +174,8 @@ def refuse_other_values(
         given = Given.by(source)
         for name, value in decided.items():
             if (found := _at(given, name)) is not None and found != value:
-                raise ConfigError(f"{source}: {name} {found!r}: {refusal(names[name], lock)}")
+                where = source if source.startswith(f"{name}=") else f"{source}: {name} {found!r}"
+                raise ConfigError(f"{where}: {refusal(names[name], lock)}")
 
 
 def _locked_run_values(locked: LockedConfig) -> dict[str, Any]:
