@@ -54,8 +54,7 @@ class Plain(Quiet):
                 self.say(self.tally.headline())
             if beats - told >= _BEAT and (waiting := self.tally.waiting()):
                 told = beats
-                for line in waiting:
-                    self.say(line)
+                self.say(waiting[0])  # lines stay, so one is enough
 
 
 class LiveTable(Quiet):

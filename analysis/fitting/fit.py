@@ -107,12 +107,16 @@ def fit_curve(
 
 
 class Episodes(NamedTuple):
-    """The scored episodes of one fit, one entry each; `cluster` and `over` come from `series.clusters_of`."""
+    """The scored episodes of one fit, one entry each; `cluster` and `over` come from `series.clusters_of`.
+
+    `limits` is the range of experience that all lanes reached, in words; "" if that is all of it. `over` ends with it.
+    """
 
     n: Array
     success: npt.NDArray[np.bool_]
     cluster: list[Hashable]
     over: str
+    limits: str = ""
 
     def fit(
         self,
@@ -125,7 +129,8 @@ class Episodes(NamedTuple):
     ) -> Fit:
         """As `fit_curve`."""
         of = (self.n, self.success, self.cluster)
-        return fit_curve(*of, curve, draws=draws, seed=seed, over=self.over, interval=interval, refit=refit)
+        fit = fit_curve(*of, curve, draws=draws, seed=seed, over=self.over, interval=interval, refit=refit)
+        return replace(fit, limits=self.limits)
 
 
 def scored_episodes(frame: pd.DataFrame, by: str = "series", phase: str = "learn") -> dict[str, Episodes]:
@@ -146,7 +151,7 @@ def scored_episodes(frame: pd.DataFrame, by: str = "series", phase: str = "learn
         for name, chosen in scored.groupby(names, sort=False):
             labels, over, _ = clusters_of(chosen)
             n, success = chosen["experience"].to_numpy(dtype=np.float64), chosen["success"].to_numpy(dtype=bool)
-            found[str(name)] = Episodes(n, success, labels, over + limits)
+            found[str(name)] = Episodes(n, success, labels, over + limits, limits)
     return found
 
 

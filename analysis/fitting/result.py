@@ -62,7 +62,8 @@ class Fit:
     `counts` are the outcomes of each cluster, shape (C, N): `runs` clusters, described by `over`. `draws_B_P` are
     refits on resampled clusters, with B = 0 if there are too few to resample. `evidence` is the AICc of a constant
     success rate minus that of the curve. `method` is that of the parameter intervals; bands and thresholds are always
-    bootstrapped. `reason` says why the fit is not identified, or "".
+    bootstrapped. `reason` says why the fit is not identified, or "". `limits` is the range of experience that all lanes
+    reached, which `over` ends with; "" if that is all of it.
     """
 
     curve: Curve
@@ -78,6 +79,7 @@ class Fit:
     over: str
     method: Method
     reason: str
+    limits: str = ""
 
     def __repr__(self) -> str:
         """As `sentence`: a notebook shows no number that is not identified."""
@@ -135,7 +137,8 @@ class Fit:
     def sentence(self) -> str:
         """The fit in one line."""
         if not self.identified:
-            return f"not identified: {self.reason}"
+            only = f"; fitted to the episodes{self.limits}" if self.limits else ""
+            return f"not identified: {self.reason}{only}"
         text = f"{', '.join(map(str, self.estimates))}, over {self.over}"
         return text if self.method == "bootstrap" else f"{text}, {self.method} intervals"
 

@@ -169,7 +169,7 @@ class Treatment(NamedTuple):
         if not self.usable:
             return (
                 f"no task of `{self.arm}` came back to what a skill is about (eligible in 0 of "
-                f"{counted(self.episodes, 'episode')}); use more rounds (learning.rounds)"
+                f"{counted(self.episodes, 'episode')}); if the run is complete, use more rounds (learning.rounds)"
             )
         return (
             f"`{self.arm}` never loaded a skill (listed in {self.listed:,} of "

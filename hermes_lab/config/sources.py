@@ -27,6 +27,8 @@ S = TypeVar("S", bound=Section)
 
 _OVERRIDE = re.compile(r"(?P<key>[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
 _NULLS = frozenset({"null", "Null", "NULL"})
+_FEW = 4
+"""Fields of other sections that an error message suggests, at most."""
 _At = tuple[str, ...]
 _Given = str | Mapping[str, Any]
 """A YAML file, an `a.b=value` override, or a mapping of fields."""
@@ -417,7 +419,9 @@ def _problem(schema: type[Section], error: ErrorDetails, merged: Merged) -> Prob
     message = error["msg"].removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         known = _fields(schema, location[:-1])
-        message = f"unknown field; valid fields: {', '.join(known)}{did_you_mean(location[-1], known)}"
+        elsewhere = _paths_of(schema, location[-1], location[:-1])
+        meant = f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else did_you_mean(location[-1], known)
+        message = f"unknown field; valid fields: {', '.join(known)}{meant}"
     elif error["type"] == "literal_error":
         message = f"must be {error['ctx']['expected']}"
     message = _MESSAGES.get(error["type"], message)
@@ -429,6 +433,26 @@ def _problem(schema: type[Section], error: ErrorDetails, merged: Merged) -> Prob
 def origin_of(path: _At, origins: Mapping[_At, Origin]) -> str:
     """Where a field, or the section or mapping around it, was set; "" if nowhere."""
     return next((origins[path[:n]].where for n in range(len(path), 0, -1) if path[:n] in origins), "")
+
+
+def _paths_of(schema: type[BaseModel], name: str, near: _At) -> list[str]:
+    """The fields called `name` in other sections: those below the section `near`, or else anywhere. If there are many,
+    those least deep, unless these are many, too."""
+    found = [path for path in _all_fields(_Type(schema)) if path[-1] == name]
+    below = [path for path in found if path[: len(near)] == near]
+    chosen = below or found
+    if len(chosen) > _FEW:
+        least = min(map(len, chosen))
+        chosen = [path for path in chosen if len(path) == least]
+    return [".".join(path) for path in chosen] if len(chosen) <= _FEW else []
+
+
+def _all_fields(kind: _Type, at: _At = ()) -> Iterator[_At]:
+    for arm in kind.arms:
+        if isinstance(arm, type) and issubclass(arm, BaseModel):
+            for name in arm.model_fields:
+                yield (*at, name)
+                yield from _all_fields(_field_type(arm, name), (*at, name))
 
 
 def _fields(schema: type[BaseModel], at: _At) -> list[str]:

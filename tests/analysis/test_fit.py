@@ -175,6 +175,9 @@ def test_lanes_that_end_early_are_no_learning(together: str) -> None:
     last, longest = (7, 39) if together == "weak lanes end early" else (4, 39)
     assert fits[0].over == f"20 runs at 0 to {last} tasks seen, which all have (some have {longest})"
     assert fits[0].counts.n_N.max() == last
+    flat_fit = next(fit for fit in fits if not fit.identified)
+    only = f"; fitted to the episodes at 0 to {last} tasks seen, which all have (some have {longest})"
+    assert flat_fit.sentence() == f"not identified: {flat_fit.reason}{only}"
 
 
 def test_a_lane_that_failed_late_is_still_there() -> None:

@@ -116,7 +116,7 @@ def test_skills_that_no_task_could_use_are_not_called_unread(write_run: WriteRun
     found = compared(write_run, *worlds("off"), *worlds("on", skills=OTHER, **REVIEWED))
     assert found.sentence == (
         "not measured: no task of `on` came back to what a skill is about (eligible in 0 of 48 episodes); "
-        "use more rounds (learning.rounds)"
+        "if the run is complete, use more rounds (learning.rounds)"
     )
     unknown = msgspec.structs.replace(LISTED, traces=(SkillTrace("totals", listed=True),))
     found = compared(write_run, *worlds("off"), *worlds("on", skills=unknown, **REVIEWED))

@@ -539,6 +539,19 @@ def test_a_mistake_in_the_auxiliary_model_is_told_with_its_place_and_its_fields(
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("model.max_tokens=8", "model.sampling.max_tokens"),
+        ("max_rounds=8", ""),
+        ("model.samples=1", "run.samples"),
+    ],
+)
+def test_a_field_of_another_section_is_suggested(given: str, meant: str) -> None:
+    error = error_of(given)
+    assert error.endswith(f"; did you mean {meant}?") if meant else "did you mean" not in error
+
+
 # What is shipped.
 
 FILES = sorted(ROOT.glob("configs/*.yaml"))
