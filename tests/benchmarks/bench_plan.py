@@ -1,11 +1,12 @@
 """The plan's memory and time beside those of real trainings of the packaged model, at several sizes.
 
     python tests/benchmarks/bench_plan.py [STEPS]
-    python tests/benchmarks/bench_plan.py STEPS SIZE plan|measure [--own-time]
+    python tests/benchmarks/bench_plan.py STEPS SIZE [--own-time]
 
 Each training runs in a process of its own, whose peak memory counts: of the process on a CPU, of the device on a GPU.
-Its first step is left out of the time. Rows share a part, as episodes do. The second form does one of these; with
-`--own-time` seconds are those of the process, which other programs change less.
+Its first step is left out of the time. The plan is made right after it, while the machine is as busy. Rows share a part,
+as episodes do. The second form does one size; with `--own-time` seconds are those of the process, which other programs
+change less.
 """
 
 import json
@@ -17,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
@@ -148,20 +149,20 @@ def count_own_time() -> None:
     lora.time = SimpleNamespace(monotonic=time.process_time)  # type: ignore[assignment]
 
 
-def one(name: str, task: str, steps: int) -> dict[str, float]:
-    """Plans or measures one size."""
+def one(name: str, steps: int) -> dict[str, dict[str, float]]:
+    """Measures and plans one size."""
     with tempfile.TemporaryDirectory(prefix="hermes-bench-") as folder:
         locked = load_lock(lock_of(SIZES[name], steps, Path(folder)))
         require_libraries(locked)
         rows = rows_of(SIZES[name], steps)
-        return plan(locked, rows) if task == "plan" else measure(locked, rows, Path(folder))
+        return {"measured": measure(locked, rows, Path(folder)), "planned": plan(locked, rows)}
 
 
-def apart(name: str, task: str, steps: int, *options: str) -> dict[str, Any]:
+def apart(name: str, steps: int, *options: str) -> dict[str, dict[str, float]]:
     """`one`, in a process of its own."""
-    command = [sys.executable, __file__, str(steps), name, task, *options]
+    command = [sys.executable, __file__, str(steps), name, *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
@@ -171,15 +172,15 @@ def main() -> None:
     if len(sys.argv) > 2:
         if "--own-time" in sys.argv:
             count_own_time()
-        print(json.dumps(one(sys.argv[2], sys.argv[3], steps)))
+        print(json.dumps(one(sys.argv[2], steps)))
         return
     print(
         "| rows x longest | GB planned | GB measured | | s a step planned | measured | |\n|---|---|---|---|---|---|---|"
     )
     wrong = []
     for name, size in SIZES.items():
-        before, measured, after = (apart(name, task, steps) for task in ("plan", "measure", "plan"))
-        planned = {field: (before[field] + after[field]) / 2 for field in before}  # a busy machine changes its speed
+        found = apart(name, steps)
+        planned, measured = found["planned"], found["measured"]
         off = {field: planned[field] / measured[field] - 1 for field in planned}
         cells = [f"{p[field]:.2f}" for field in ("memory", "seconds") for p in (planned, measured)]
         print(
