@@ -4,9 +4,9 @@
     python tests/benchmarks/bench_plan.py STEPS SIZE [--own-time]
 
 Each training runs in a process of its own, whose peak memory counts: of the process on a CPU, of the device on a GPU.
-Its first step is left out of the time. The plan is made right after it, while the machine is as busy. Rows share a part,
-as episodes do. The second form does one size; with `--own-time` seconds are those of the process, which other programs
-change less.
+Its first step is left out of the time. The plan is made right after it, while the machine is as busy. Rows share a
+part, as episodes do. The second form does one size; with `--own-time` seconds are those of the process, which other
+programs change less.
 """
 
 import json
