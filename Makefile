@@ -167,6 +167,7 @@ simulations: setup ## how often tests and intervals err, by simulation (takes ho
 	$(BIN)/python tests/simulations/agreement.py
 	$(BIN)/python tests/simulations/rate_coverage.py
 	$(BIN)/python tests/simulations/coverage.py
+	$(BIN)/python tests/simulations/identified.py
 	$(BIN)/python tests/simulations/peeking.py
 	$(BIN)/python tests/simulations/crossed.py
 	$(BIN)/python tests/real/comparison_tables.py 400

@@ -108,16 +108,18 @@ def load_suite(config: SuiteConfig, sandbox: SandboxConfig | None = None) -> Sui
     Raises `ConfigError` for an unknown name or a broken file.
     """
     if config.path:
-        if Path(config.path).is_dir():
+        path = Path(config.path)
+        if path.is_dir():
             return _harbor(config, sandbox or SandboxConfig())
-        if near := own_name_hint(config.path):
+        # A file of tasks is one, whatever module its name could also mean: `tasks.jsonl` beside `tasks/jsonl.py`.
+        if (path.suffix == ".py" or not path.is_file()) and (near := own_name_hint(config.path)):
             raise ConfigError(
                 f"{config.path} is neither a JSONL file nor a folder; a class of your own is named module:Class{near}",
                 "suite",
             )
         if config.options:
             raise ConfigError("suite.options: JSONL files have no options")
-        return JsonlSuite(Path(config.path))
+        return JsonlSuite(path)
     if not config.name:
         raise ConfigError(
             "suite: no suite given; set suite.name, or suite.path to a JSONL file or a folder of Harbor tasks"

@@ -11,7 +11,7 @@ from hermes_lab.analysis.stats.logistic import fit_logistic
 from hermes_lab.analysis.stats.paired import units_of
 
 TASKS = 10
-"""Odds ratios are per this many tasks."""
+"""Odds ratios are per this many tasks, or per task if the data have fewer: no ratio is extrapolated."""
 MIN_SLOPE_UNITS = 10
 """With fewer clusters the standard errors of the four coefficients are unreliable."""
 MIN_VALUES = 4
@@ -19,7 +19,7 @@ MIN_VALUES = 4
 
 
 class Slope(NamedTuple):
-    """The odds ratio per 10 tasks of the side after, divided by that of the side before; 1 is no difference.
+    """The odds ratio per `per_tasks` tasks of the side after, divided by that of the side before; 1 is no difference.
 
     Log odds are taken as linear in n, which no learning curve is: this tests whether two curves diverge, not their
     shape. `interval` and `p_value` are None if the sides differ by the same amount in every cluster. `over` names the
@@ -31,6 +31,7 @@ class Slope(NamedTuple):
     p_value: float | None
     lanes: int
     over: str
+    per_tasks: int = TASKS
 
     @property
     def shown(self) -> bool:
@@ -43,13 +44,14 @@ class Slope(NamedTuple):
         if self.interval is None or self.p_value is None:
             return f"{verdict}not measured: {after} and {before} differ by the same amount in all {self.over}"
         low, high = self.interval
-        grow = f"odds ratio per {TASKS} tasks, {after} vs {before}: {self.ratio:.2f}"
+        many = "task" if self.per_tasks == 1 else f"{self.per_tasks} tasks"
+        grow = f"odds ratio per {many}, {after} vs {before}: {self.ratio:.2f}"
         spread = f"(95 % interval {low:.2f} to {high:.2f}), {p_text(self.p_value)}, GEE over {self.over}"
         return f"{verdict}{grow} {spread}"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return self._asdict() | {"shown": self.shown, "per_tasks": TASKS}
+        return self._asdict() | {"shown": self.shown}
 
 
 def learning_slope(before: pd.DataFrame, after: pd.DataFrame) -> Slope | None:
@@ -63,7 +65,9 @@ def learning_slope(before: pd.DataFrame, after: pd.DataFrame) -> Slope | None:
     if together.over == "tasks" or min(unit_N.max() + 1 for unit_N in together.clusterings) < MIN_SLOPE_UNITS:
         return None
     after_N = np.repeat([0.0, 1.0], [len(frame) for frame in sides])
-    n_N = rows["experience"].to_numpy(dtype=np.float64) / TASKS
+    experience_N = rows["experience"].to_numpy(dtype=np.float64)
+    per = TASKS if np.ptp(experience_N) >= TASKS - 1 else 1
+    n_N = experience_N / per
     x_N_4 = np.column_stack([np.ones_like(n_N), after_N, n_N, after_N * n_N])
     success_N = rows["success"].to_numpy(dtype=np.float64)
     tests = []
@@ -73,9 +77,9 @@ def learning_slope(before: pd.DataFrame, after: pd.DataFrame) -> Slope | None:
             return None
         ratio, found = float(np.exp(fitted.coefficients_K[3])), fitted.test(3)
         if found is None:
-            return Slope(ratio, None, None, together.lanes, together.name())
+            return Slope(ratio, None, None, together.lanes, together.name(), per)
         tests.append(found)
     # Under independence the coefficients are the same for each clustering; only their errors differ.
     low, high = min(each.low for each, _ in tests), max(each.high for each, _ in tests)
     interval = Interval(float(np.exp(low)), float(np.exp(high)))
-    return Slope(ratio, interval, max(p_value for _, p_value in tests), together.lanes, together.name())
+    return Slope(ratio, interval, max(p_value for _, p_value in tests), together.lanes, together.name(), per)

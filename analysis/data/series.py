@@ -16,15 +16,16 @@ MIN_WORLDS = 6
 
 
 class Clusters(NamedTuple):
-    """A cluster label for each episode, and `over`, which describes them: `20 runs`, `20 worlds`.
+    """A cluster label for each episode, and `over`, which describes them: `20 lanes`, `20 worlds`; `20 runs` of plain
+    runs, which have no lanes.
 
-    Results over `20 runs of 5 worlds` apply to these worlds only.
+    Results over `20 lanes of 5 worlds` apply to these worlds only.
     """
 
     labels: list[Hashable]
     over: str
     unit: str
-    """`run` or `world`."""
+    """`lane`, `run` or `world`."""
 
 
 def clusters_of(rows: pd.DataFrame) -> Clusters:
@@ -36,13 +37,14 @@ def clusters_of(rows: pd.DataFrame) -> Clusters:
     lanes: list[Hashable] = list(zip(rows["run"], rows["lane"], strict=True))
     suites = rows["suite"] if "suite" in rows else rows["run"]
     worlds: list[Hashable] = list(zip(suites, rows["world"], rows["weights"], strict=True))
-    runs, places = len(set(lanes)), len(set(worlds))
+    several, places = len(set(lanes)), len(set(worlds))
+    unit = "run" if (rows["lane"] == MAIN).all() else "lane"
     # Without replicates a lane is its world. A lane may also visit several worlds, which then share its library.
-    if runs <= places or len(set(zip(lanes, worlds, strict=True))) > runs:
-        return Clusters(lanes, counted(runs, "run"), "run")
+    if several <= places or len(set(zip(lanes, worlds, strict=True))) > several:
+        return Clusters(lanes, counted(several, unit), unit)
     if places >= MIN_WORLDS:
         return Clusters(worlds, counted(places, "world"), "world")
-    return Clusters(lanes, f"{counted(runs, 'run')} of {counted(places, 'world')}", "run")
+    return Clusters(lanes, f"{counted(several, unit)} of {counted(places, 'world')}", unit)
 
 
 def series_of(frame: pd.DataFrame) -> pd.Series:

@@ -56,7 +56,7 @@ def fit_curve(
     interval: Method = "bootstrap",
     refit: Refit = refit,
 ) -> Fit:
-    """Maximum likelihood over episodes, with intervals over clusters (runs).
+    """Maximum likelihood over episodes, with intervals over clusters (lanes).
 
     `n`, `success` and `cluster` have one entry per scored episode; outcomes within a cluster are dependent, and `over`
     describes the clusters (`20 worlds`). The default curve is the exponential. `refit` runs the bootstrap refits;
@@ -97,7 +97,7 @@ def fit_curve(
         evidence=evidence,
         episodes=episodes,
         runs=runs,
-        over=over or counted(runs, "run"),
+        over=over or counted(runs, "lane"),
         method=interval,
         reason=blocker,
     )

@@ -128,7 +128,7 @@ def _doubt(forms: tuple[Form, ...]) -> str:
     if len(best.fit.curve.parameters) == 1:
         return "no form beats a constant"
     if best.fit.runs < MIN_CLUSTERS:
-        return f"fewer than {MIN_CLUSTERS} runs ({best.fit.runs})"
+        return f"fewer than {MIN_CLUSTERS} lanes ({best.fit.runs})"
     smooth = [parameter.name for parameter in best.fit.curve.parameters if parameter.kind != "changepoint"]
     dispersion = max(covariance(best.fit, *smooth).dispersion, 1.0)
     rivals = [form for form in forms[1:] if not _contains(form.fit.curve, best.fit)]

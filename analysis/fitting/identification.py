@@ -34,13 +34,16 @@ def curve_blocker(runs: int, evidence: float, degenerate: str) -> str:
     if degenerate:
         return degenerate
     if runs < MIN_CLUSTERS:
-        return f"fewer than {MIN_CLUSTERS} runs ({runs})"
+        return f"fewer than {MIN_CLUSTERS} lanes ({runs})"
     return ""
 
 
 def parameter_blocker(parameter: CurveParameter, interval: Interval, over: str) -> str:
-    """Why this parameter's interval is too wide, or "". `over` describes the clusters: `8 runs`."""
-    wide = interval.width > MAX_WIDTH if parameter.kind == "probability" else interval.high > MAX_RATIO * interval.low
+    """Why this parameter's interval is too wide, or "". `over` describes the clusters: `8 lanes`."""
+    if parameter.kind == "probability":
+        wide, limit = interval.width > MAX_WIDTH, f"{MAX_WIDTH:g}"
+    else:
+        wide, limit = interval.high > MAX_RATIO * interval.low, f"a factor of {MAX_RATIO:g}"
     if not wide:
         return ""
-    return f"{parameter.name} interval spans {interval.low:.2g}-{interval.high:.2g} over {over}"
+    return f"{parameter.name} interval spans {interval.low:.2g}-{interval.high:.2g}, wider than {limit}, over {over}"

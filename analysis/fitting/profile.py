@@ -123,5 +123,6 @@ def _drop(fit: Fit, best: Maximum) -> Array:
 def _needs_runs(fit: Fit) -> None:
     if fit.runs < MIN_CLUSTERS:
         raise ConfigError(
-            f"{fit.runs} runs are too few to estimate their dispersion ({MIN_CLUSTERS} needed); or use independent=True"
+            f"{fit.runs} lanes are too few to estimate their dispersion ({MIN_CLUSTERS} needed); add lanes, or use "
+            "independent=True"
         )

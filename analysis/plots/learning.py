@@ -12,6 +12,7 @@ from hermes_lab.analysis.fitting.result import Fit
 from hermes_lab.analysis.plots import style
 from hermes_lab.analysis.plots.points import draw_points, success_points
 from hermes_lab.analysis.plots.style import INK, MUTED, PAPER, SMALL, Look
+from hermes_lab.text.counted import counted
 from hermes_lab.types.episode import Phase
 
 if TYPE_CHECKING:
@@ -33,12 +34,13 @@ def plot_learning_curve(
     threshold: float | None = None,
     phase: Phase = "learn",
     title: str = "First-submission success against experience",
+    about: str = "",
 ) -> "Axes":
     """Success at the first submission against experience, for each series of `load_episodes`, of one phase.
 
     Points are means with Wilson 95 % bars. A curve and its bootstrap band are drawn only if the fit is identified;
     otherwise the legend says so. With `threshold`, a mark shows when an identified curve reaches it, with the
-    interval; an arrow is an end outside the plot.
+    interval; an arrow is an end outside the plot. `about` is a line below, such as what was run.
     """
     rows = frame[frame["phase"] == phase]
     _dress(
@@ -62,7 +64,7 @@ def plot_learning_curve(
             if threshold is not None:
                 _draw_threshold(ax, fit, threshold, until, look)
     ax.set_xlim(-0.03 * max(until, 1), 1.03 * max(until, 1))
-    style.legend_below(ax, _NOTE)
+    style.legend_below(ax, "\n".join(filter(None, (about, _NOTE))))
     return ax
 
 
@@ -115,9 +117,17 @@ def save_learning_curve(
 ) -> Path:
     """Writes `path`, by default `plots/learning-curve.png` or `heldout-curve.png` in the run, and returns it."""
     figure = style.figure()
-    plot_learning_curve(figure.add_subplot(), frame, fits, phase=phase)
+    plot_learning_curve(figure.add_subplot(), frame, fits, phase=phase, about=_about(frame[frame["phase"] == phase]))
     default = run / "plots" / ("learning-curve.png" if phase == "learn" else "heldout-curve.png")
     return style.save(figure, path or default)
+
+
+def _about(rows: pd.DataFrame) -> str:
+    """The suites and models of a picture that stands alone, and how much of them there is."""
+    scored = rows[rows["success"].notna()]
+    names = [" and ".join(sorted(scored[column].unique())) for column in ("suite", "model") if column in scored]
+    lanes = counted(len(scored[["run", "lane"]].drop_duplicates()), "lane")
+    return f"{', '.join(filter(None, names))}: {counted(len(scored), 'scored episode')} in {lanes}"
 
 
 def _draw_fit(ax: "Axes", fit: Fit, look: Look) -> None:

@@ -30,7 +30,7 @@ class LaneDraws(NamedTuple):
     """Bootstrap draws of the clusters of one series.
 
     `weights_B_L` is how often each draw takes each lane, shape (1 + DRAWS, lanes); the first row is the sample itself.
-    `over` describes the clusters: `20 runs`, `20 worlds`.
+    `over` describes the clusters: `20 lanes`, `20 worlds`.
     """
 
     weights_B_L: Array

@@ -114,7 +114,7 @@ def fit_time_curve(
     seed: int = 0,
     over: str = "",
 ) -> TimeFit:
-    """Maximum likelihood over episodes, with a bootstrap over clusters (runs), described by `over`.
+    """Maximum likelihood over episodes, with a bootstrap over clusters (lanes), described by `over`.
 
     `n`: tasks seen before; `seconds`: until solved, or until the episode ended unsolved if `censored` is true.
     `cluster` labels the run. Raises `ConfigError` if all times are censored or one is not positive.
@@ -137,7 +137,7 @@ def fit_time_curve(
     blocker = data_blocker(n_N.size, np.unique(n_N).size, 3) or curve_blocker(
         len(labels), evidence, _degenerate(best_P, times)
     )
-    over = over or counted(len(labels), "run")
+    over = over or counted(len(labels), "lane")
     estimates = tuple(_estimate(p, best_P, draws_B_P, len(labels), over, blocker) for p in range(4))
     return TimeFit(
         parameters_P=best_P,

@@ -211,6 +211,8 @@ def _fitted(
             when = fitted.threshold(threshold)
             extra["threshold"] = when._asdict()
             lines.append(f"{name}: {when.sentence()}")
+        elif threshold is not None:
+            lines.append(f"{name}: {100 * threshold:.0f} %: not measured, since the curve is not identified")
         reports[name] = fitted.to_dict() | extra
     return lines, reports, fits
 

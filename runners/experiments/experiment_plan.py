@@ -13,8 +13,8 @@ from hermes_lab.runners.engine.registration import analysis_of, primary_of, unit
 from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.text.counted import counted
 
-CURVE_LANES = 20
-"""Lanes per arm that usually suffice to identify a curve (docs/statistics.md)."""
+CURVE_LANES, CURVE_TASKS = 40, 24
+"""Lanes per arm, and tasks of each, that usually suffice to identify a curve (docs/statistics.md)."""
 CURVE_EPISODES = 50
 """With fewer per arm no curve is fitted: `MIN_EPISODES` of analysis.fitting.identification, which imports numpy."""
 
@@ -80,6 +80,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     """The primary analysis in words, as it is registered."""
     stop: StopPower | None = None
     curve_lanes: int = CURVE_LANES
+    curve_tasks: int = CURVE_TASKS
     budget: Mapping[str, Share]
     warnings: Sequence[str] = ()
 
@@ -108,15 +109,21 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
         if self.stop:
             yield str(self.stop)
         yield f"analysis: {self.analysis}"
-        few = "; probably not identified" if self.lanes_per_arm < CURVE_LANES else ""
-        if (tasks := self.lanes_per_arm * self.learnt) < CURVE_EPISODES:
-            few = f", and {CURVE_EPISODES} episodes per arm; it has {tasks}, so no curve will be fitted: add worlds or "
-            few += "rounds"
-        yield f"curve: {counted(self.lanes_per_arm, 'lane')} per arm; a fit needs about {CURVE_LANES}{few}"
+        yield self._curve()
         if self.budget:
             yield f"budget used: {', '.join(f'{share} {name}' for name, share in self.budget.items())}"
         for warning in self.warnings:
             yield f"warning: {warning}"
+
+    def _curve(self) -> str:
+        """Whether a learning curve can be fitted."""
+        told = f"curve: {counted(self.lanes_per_arm, 'lane')} of {counted(self.learnt, 'task')} per arm"
+        if (episodes := self.lanes_per_arm * self.learnt) < CURVE_EPISODES:
+            least = f"a fit needs {CURVE_EPISODES} episodes per arm and has {episodes}"
+            return f"{told}; {least}, so no curve will be fitted: add worlds or rounds"
+        needs = f"{told}; a fit usually needs {CURVE_LANES} of {CURVE_TASKS}"
+        few = self.lanes_per_arm < CURVE_LANES or self.learnt < CURVE_TASKS
+        return f"{needs}; probably not identified" if few else needs
 
 
 def pooled_power(plans: Sequence[ExperimentPlan]) -> list[Power]:

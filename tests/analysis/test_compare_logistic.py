@@ -122,6 +122,15 @@ def test_ratio_is_of_what_ten_tasks_do_to_the_odds() -> None:
     assert f"odds ratio per 10 tasks, on vs off: {slope.ratio:.2f}" in (slope.sentence("off", "on"))
 
 
+def test_few_tasks_are_not_extrapolated_to_ten() -> None:
+    arms = [experiment({arm: 0.3}, lanes=20, tasks=6, slope=s, seed=1) for arm, s in (("off", 0.0), ("on", 0.5))]
+    slope = learning_slope(*arms)
+    assert slope is not None
+    assert f"odds ratio per task, on vs off: {slope.ratio:.2f}" in slope.sentence("off", "on")
+    assert slope.ratio < 2.5
+    assert slope.to_dict()["per_tasks"] == 1
+
+
 def test_clusters_of_a_slope_are_worlds_where_there_are_enough() -> None:
     frame = experiment({"off": 0.3, "on": 0.3}, lanes=24, tasks=10, worlds=12, common=1.0, seed=0)
     arms = [frame[frame["arm"] == arm] for arm in ("off", "on")]

@@ -145,7 +145,7 @@ def test_replicates_of_worlds_that_all_agree_say_as_much_as_one_of_each(write_ru
     thrice = transfer(load_episodes(write_run(again, "thrice")))
     assert once is not None
     assert thrice is not None
-    assert (once.lanes, once.over) == (8, "8 runs")
+    assert (once.lanes, once.over) == (8, "8 lanes")
     assert (thrice.lanes, thrice.over, thrice.to_dict()["over"]) == (24, "8 worlds", "8 worlds")
     for name in MEASURES:
         one, other = getattr(once, name), getattr(thrice, name)

@@ -264,7 +264,7 @@ def test_replicates_of_worlds_that_all_agree_do_not_narrow_the_recovery(write_ru
     once, thrice = (recovery_from_drift(load_episodes(write_run(lanes(n), f"x{n}")), 10) for n in (1, 3))
     assert once is not None
     assert thrice is not None
-    assert (once.over, thrice.over, thrice.to_dict()["over"]) == ("8 runs", "8 worlds", "8 worlds")
+    assert (once.over, thrice.over, thrice.to_dict()["over"]) == ("8 lanes", "8 worlds", "8 worlds")
     assert once.half_life is not None
     assert once.half_life.interval is not None
     assert thrice.half_life == once.half_life

@@ -36,7 +36,7 @@ def test_thirty_runs_identify_the_curve() -> None:
         assert estimate.identified
         assert estimate.interval is not None
         assert estimate.interval.low < truth < estimate.interval.high
-    assert fit.sentence().endswith("over 30 runs")
+    assert fit.sentence().endswith("over 30 lanes")
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -48,7 +48,7 @@ def test_one_run_of_a_hundred_identifies_nothing(seed: int) -> None:
 
 
 def test_few_runs_are_given_as_the_reason() -> None:
-    assert simulate(4).reason == "fewer than 5 runs (4)"
+    assert simulate(4).reason == "fewer than 5 lanes (4)"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -60,7 +60,7 @@ def test_flat_data_are_as_well_described_by_a_constant(seed: int) -> None:
 def test_wide_interval_is_given_as_the_reason() -> None:
     fit = simulate(8, (0.45, 0.89, 0.08), seed=1)
     assert "interval spans" in fit.reason
-    assert "over 8 runs" in fit.reason
+    assert "over 8 lanes" in fit.reason
     assert not all(estimate.identified for estimate in fit.estimates)
 
 
@@ -173,7 +173,7 @@ def test_lanes_that_end_early_are_no_learning(together: str) -> None:
     fits = [fit_series(flat(seed), draws=50, seed=seed)["skills on"] for seed in range(20)]
     assert sum(fit.identified for fit in fits) <= 1
     last, longest = (7, 39) if together == "weak lanes end early" else (4, 39)
-    assert fits[0].over == f"20 runs at 0 to {last} tasks seen, which all have (some have {longest})"
+    assert fits[0].over == f"20 lanes at 0 to {last} tasks seen, which all have (some have {longest})"
     assert fits[0].counts.n_N.max() == last
     flat_fit = next(fit for fit in fits if not fit.identified)
     only = f"; fitted to the episodes at 0 to {last} tasks seen, which all have (some have {longest})"
@@ -184,7 +184,7 @@ def test_a_lane_that_failed_late_is_still_there() -> None:
     """Its episodes without a score are missing, and its others count."""
     rows = lanes_of(*[(0.5, 10)] * 6)
     rows[9] |= {"success": None, "status": "errored"}
-    assert fit_series(frame_of(rows))["skills on"].over == "6 runs"
+    assert fit_series(frame_of(rows))["skills on"].over == "6 lanes"
 
 
 def test_lanes_without_common_experience_are_refused() -> None:
@@ -291,9 +291,9 @@ def test_arms_are_fitted_apart_with_lanes_as_runs(simulate_run: SimulateRun) -> 
 def test_replicates_of_few_worlds_speak_of_these_worlds_only(simulate_run: SimulateRun) -> None:
     frame = simulate_run({"on": TRUTH}, replicates=20, tasks=40)
     fit = fit_series(frame, draws=50)["skills on"]
-    assert (fit.runs, fit.over, fit.to_dict()["over"]) == (20, "20 runs of 1 world", "20 runs of 1 world")
+    assert (fit.runs, fit.over, fit.to_dict()["over"]) == (20, "20 lanes of 1 world", "20 lanes of 1 world")
     told = fit_series(frame.assign(world=frame["replicate"] % 5), draws=50)["skills on"]
-    assert (told.runs, told.over) == (20, "20 runs of 5 worlds")
+    assert (told.runs, told.over) == (20, "20 lanes of 5 worlds")
 
 
 def test_six_worlds_are_the_clusters_instead_of_their_lanes(simulate_run: SimulateRun) -> None:
@@ -301,18 +301,18 @@ def test_six_worlds_are_the_clusters_instead_of_their_lanes(simulate_run: Simula
     six = fit_series(frame.assign(world=frame["replicate"] % 6), draws=50)["skills on"]
     assert (six.runs, six.over) == (6, "6 worlds")
     two_runs = pd.concat([frame, frame.assign(run="other")]).assign(world=frame["replicate"] % 3)
-    assert fit_series(two_runs, draws=0)["skills on"].over == "48 runs of 3 worlds"
+    assert fit_series(two_runs, draws=0)["skills on"].over == "48 lanes of 3 worlds"
 
 
 def test_lanes_of_their_own_worlds_are_runs(simulate_run: SimulateRun) -> None:
     frame = simulate_run({"on": TRUTH}, replicates=20, tasks=40)
     fit = fit_series(frame.assign(world=frame["replicate"]), draws=50)["skills on"]
-    assert (fit.runs, fit.over) == (20, "20 runs")
+    assert (fit.runs, fit.over) == (20, "20 lanes")
 
 
 def test_lane_that_goes_through_several_worlds_is_one_cluster(simulate_run: SimulateRun) -> None:
     frame = simulate_run({"on": TRUTH}, replicates=12, tasks=40)
-    assert fit_series(frame.assign(world=frame["round"] // 5), draws=0)["skills on"].over == "12 runs"
+    assert fit_series(frame.assign(world=frame["round"] // 5), draws=0)["skills on"].over == "12 lanes"
 
 
 def test_unlike_worlds_widen_the_interval_over_their_replicates(simulate_run: SimulateRun) -> None:

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -7,7 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hermes_lab.analysis.fitting.fit import fit_series
-from hermes_lab.analysis.plots import BINS, Point, plot_learning_curve, save_learning_curve, success_points
+from hermes_lab.analysis.plots import (
+    BINS,
+    Point,
+    plot_learning_curve,
+    save_learning_curve,
+    style,
+    success_points,
+)
 from hermes_lab.analysis.stats.intervals import Rate
 
 SimulateRun = Callable[..., pd.DataFrame]
@@ -85,3 +93,17 @@ def test_picture_is_written_into_the_run(simulate_run: SimulateRun) -> None:
     assert path.read_bytes().startswith(b"\x89PNG")
     pdf = save_learning_curve(path, frame, {}, path=path.with_suffix(".pdf"))
     assert pdf.read_bytes().startswith(b"%PDF")
+
+
+def test_a_picture_says_what_was_run(
+    simulate_run: SimulateRun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    frame = simulate_run(ARMS, replicates=3, tasks=5)
+    frame.loc[frame.index[0], "success"] = pd.NA
+    saved: list[Any] = []
+    monkeypatch.setattr(style, "save", lambda figure, path: saved.append(figure))
+    save_learning_curve(tmp_path, frame, {})
+    (suite,), (model,) = frame["suite"].unique(), frame["model"].unique()
+    lanes = len(frame[["run", "lane"]].drop_duplicates())
+    about = saved[0].axes[0].get_legend().get_title().get_text().splitlines()[0]
+    assert about == f"{suite}, {model}: {len(frame) - 1} scored episodes in {lanes} lanes"

@@ -112,7 +112,7 @@ def test_flat_success_is_not_identified_pooled_either() -> None:
 
 
 def test_one_run_a_group_does_not_tell_how_runs_differ() -> None:
-    assert "fewer than 5 runs" in pool(episodes(ALIKE, 1)).sentence()
+    assert "fewer than 5 lanes" in pool(episodes(ALIKE, 1)).sentence()
 
 
 def test_two_groups_are_refused() -> None:
@@ -153,5 +153,5 @@ def test_weak_lanes_that_end_early_are_no_learning_in_any_domain() -> None:
     found = pool_series(ends_early(0))["skills on"]
     assert all(estimate.reason for estimate in found.population)
     assert all(any(estimate.reason for estimate in group.estimates) for group in found.groups)
-    assert re.fullmatch(r"40 runs at 0 to \d+ tasks seen, which all have \(some have 39\)", found.over)
+    assert re.fullmatch(r"40 lanes at 0 to \d+ tasks seen, which all have \(some have 39\)", found.over)
     assert found.to_dict()["over"] == found.over

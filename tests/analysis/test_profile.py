@@ -114,9 +114,9 @@ def test_contour_is_lowest_at_the_fit_and_one_at_the_edge_of_its_region(fit: Fit
 
 def test_few_runs_are_refused_unless_episodes_are_taken_as_independent() -> None:
     few = fit_lanes(4)
-    with pytest.raises(ConfigError, match="4 runs are too few"):
+    with pytest.raises(ConfigError, match="4 lanes are too few"):
         profile_interval(few, "rate")
-    with pytest.raises(ConfigError, match="4 runs are too few"):
+    with pytest.raises(ConfigError, match="4 lanes are too few"):
         contour(few, "asymptote", "rate")
     assert profile_interval(few, "rate", independent=True).width > 0
 

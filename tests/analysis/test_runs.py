@@ -77,9 +77,9 @@ def test_another_seed_over_the_same_worlds_has_no_new_worlds() -> None:
         for run in "ab"
         for world in range(5)
     ]
-    assert clusters_of(pd.DataFrame(rows)).over == "10 runs of 5 worlds"
+    assert clusters_of(pd.DataFrame(rows)).over == "10 lanes of 5 worlds"
     others = [row | {"suite": row["run"]} for row in rows]
-    assert clusters_of(pd.DataFrame(others)).over == "10 runs"
+    assert clusters_of(pd.DataFrame(others)).over == "10 lanes"
 
 
 def test_two_runs_without_a_finished_line_are_no_copies(tmp_path: Path) -> None:

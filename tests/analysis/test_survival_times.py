@@ -99,9 +99,9 @@ def test_mostly_cut_off_times_are_given_as_the_reason() -> None:
 
 def test_few_runs_have_no_interval() -> None:
     fit = simulate(4, draws=60)
-    assert fit.reason == "fewer than 5 runs (4)"
+    assert fit.reason == "fewer than 5 lanes (4)"
     assert all(estimate.interval is None for estimate in fit.estimates)
-    assert fit.sentence() == "not identified: fewer than 5 runs (4)"
+    assert fit.sentence() == "not identified: fewer than 5 lanes (4)"
 
 
 def test_saving_ends_at_the_floor(known: TimeFit) -> None:
@@ -166,5 +166,5 @@ def test_slow_lanes_that_end_early_are_no_saved_time() -> None:
     frame = pd.DataFrame(rows).assign(**same).astype({"accepted": "boolean"})
     fit = fit_times(frame, draws=40)
     assert not fit.identified
-    assert fit.over == "40 runs at 0 to 9 tasks seen, which all have (some have 39)"
+    assert fit.over == "40 lanes at 0 to 9 tasks seen, which all have (some have 39)"
     assert fit_times(frame, domain="code", draws=5).episodes == fit.episodes == 400

@@ -77,7 +77,7 @@ def test_plain_output_is_a_line_a_series_and_the_picture(run: Path) -> None:
     assert len(lines) == 3
     assert lines[0].startswith("skills off: not identified: the constant model is as good")
     assert lines[1].startswith("skills on: initial 0.")
-    assert lines[1].endswith("over 24 runs of 3 worlds")
+    assert lines[1].endswith("over 24 lanes of 3 worlds")
     assert lines[2] == f"plot: {run / 'plots' / 'learning-curve.png'}"
     assert (run / "plots" / "learning-curve.png").is_file()
 
@@ -85,11 +85,11 @@ def test_plain_output_is_a_line_a_series_and_the_picture(run: Path) -> None:
 @pytest.mark.parametrize("kind", ["profile", "wald"])
 def test_other_intervals_are_named_in_the_sentence_and_in_json(run: Path, kind: str) -> None:
     line = fit(run, "--interval", kind, "--draws", "200").splitlines()[1]
-    assert line.endswith(f"over 24 runs of 3 worlds, {kind} intervals")
+    assert line.endswith(f"over 24 lanes of 3 worlds, {kind} intervals")
     found = json.loads(fit(run, "--interval", kind, "--draws", "200", "--json"))["skills on"]
     plain = json.loads(fit(run, "--draws", "200", "--json"))["skills on"]
     assert (found["intervals"], plain["intervals"]) == (kind, "bootstrap")
-    assert (found["runs"], found["over"]) == (24, "24 runs of 3 worlds")
+    assert (found["runs"], found["over"]) == (24, "24 lanes of 3 worlds")
     for name, parameter in found["parameters"].items():
         assert parameter["value"] == plain["parameters"][name]["value"]
         assert parameter["interval"] != plain["parameters"][name]["interval"]
@@ -97,9 +97,9 @@ def test_other_intervals_are_named_in_the_sentence_and_in_json(run: Path, kind: 
 
 def test_threshold_is_told_where_the_curve_is_identified(run: Path) -> None:
     lines = fit(run, "--threshold", "0.8").splitlines()
-    assert lines[2].startswith("skills on: 80 % after ")
-    assert lines[2].endswith("of bootstrap draws")
-    assert not any(line.startswith("skills off: 80 %") for line in lines)
+    (told,) = [line for line in lines if line.startswith("skills on: 80 % after ")]
+    assert told.endswith("of bootstrap draws")
+    assert "skills off: 80 %: not measured, since the curve is not identified" in lines
 
 
 def test_best_shows_the_forms_and_whether_one_is_told(run: Path) -> None:

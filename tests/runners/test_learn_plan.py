@@ -272,25 +272,28 @@ def test_the_briefing_tells_size_power_and_lanes() -> None:
     assert "held out: 6 tasks, before round 0, 2, 3, 4 and after the last" in lines
     assert "in all: 1,008 episodes, 7 of them finished" in lines
     assert any(" detect +16 points (60 % -> 76 %) with power" in line for line in lines)
-    assert any(line.startswith("curve: 6 lanes per arm") and "not identified" in line for line in lines)
+    assert any(line.startswith("curve: 6 lanes of ") and "not identified" in line for line in lines)
     assert lines[-1] == "budget used: 0 of 500 tasks"
 
 
 def test_the_briefing_says_that_too_few_episodes_are_never_fitted() -> None:
     assert CURVE_EPISODES == MIN_EPISODES
 
-    def curve(rounds: int) -> str:
-        config = configured({"arms": ["off", "on"], "worlds": 3, "rounds": rounds, "heldout": {"tasks": 0, "every": 0}})
+    def curve(rounds: int, worlds: int = 3) -> str:
+        shape = {"worlds": worlds, "rounds": rounds, "heldout": {"tasks": 0, "every": 0}}
+        config = configured({"arms": ["off", "on"], **shape})
         told = plan_experiment(
             config, plan_learn(config, load_suite(config.suite), Library()), Budget(config.budget), finished=0
         )
         return next(line for line in told.lines() if line.startswith("curve: "))
 
     assert curve(16) == (
-        "curve: 3 lanes per arm; a fit needs about 20, and 50 episodes per arm; it has 48, so no curve will be fitted: "
+        "curve: 3 lanes of 16 tasks per arm; a fit needs 50 episodes per arm and has 48, so no curve will be fitted: "
         "add worlds or rounds"
     )
-    assert curve(17) == "curve: 3 lanes per arm; a fit needs about 20; probably not identified"
+    assert curve(17) == "curve: 3 lanes of 17 tasks per arm; a fit usually needs 40 of 24; probably not identified"
+    assert curve(24, worlds=40) == "curve: 40 lanes of 24 tasks per arm; a fit usually needs 40 of 24"
+    assert curve(23, worlds=40).endswith("; probably not identified")
 
 
 def test_tasks_that_replicates_share_count_once_and_worlds_are_the_units() -> None:
@@ -311,7 +314,7 @@ def test_tasks_that_replicates_share_count_once_and_worlds_are_the_units() -> No
 
 
 def test_one_arm_alone_has_no_power() -> None:
-    config = configured({"arms": ["on"], "replicates": 20})
+    config = configured({"arms": ["on"], "replicates": 40, "rounds": 24})
     told = plan_experiment(config, plan_learn(config, load_suite(config.suite), Library()), Budget(), finished=0)
     assert told.power == ()
     assert "not identified" not in "".join(told.lines())

@@ -140,6 +140,17 @@ def test_a_mistake_is_one_line(folder: Path, code: str, name: str, message: str)
     assert message in line
 
 
+def test_a_file_of_tasks_is_one_beside_a_module_of_its_name(folder: Path) -> None:
+    """As `tasks.jsonl` in a clone of this repository, which has a module `tasks/jsonl.py`."""
+    (folder / "labels.jsonl").write_text('{"prompt": "Go.", "verify": "test -e a"}\n')
+    (folder / "labels").mkdir()
+    (folder / "labels/jsonl.py").write_text(SUITE)
+    for name in ("labels.jsonl", "./labels.jsonl", str(folder / "labels.jsonl")):
+        assert json.loads(lab("tasks", "show", name, "--json").stdout)["prompt"] == "Go.", name
+    done = lab("tasks", "show", "labels/jsonl.py")
+    assert (done.returncode, "did you mean labels.jsonl:Labels?" in done.stderr) == (2, True)
+
+
 def test_a_record_cannot_name_a_function_to_call(folder: Path) -> None:
     run(*OWN, "-c", "suite.count=1", "--out", "run")
     record = json.loads((folder / "run/run.json").read_text())
