@@ -152,11 +152,10 @@ class Talk:
         self._since = time.monotonic()
         try:
             if job.command:
-                with self._display.working(f"/{job.command.name}"):
-                    return await self._shown(self._command(job.command, job.text), turn=False)
-            with self._display.working("working"):
-                if code := await self._shown(self._answer(job)):
-                    return code
+                what = f"/{job.command.name}"
+                return await self._shown(what, self._command(job.command, job.text), turn=False)
+            if code := await self._shown("working", self._answer(job)):
+                return code
             with self._display.working("reviewing"):
                 await self._review()
             return 0
@@ -192,13 +191,14 @@ class Talk:
         turn = await self._chat.conversation.submit(job.text, literal=job.literal, typed=job.typed)
         self._display.turn(self._chat.session, turn)
 
-    async def _shown(self, work: Coroutine[Any, Any, None], *, turn: bool = True) -> int:
-        """Does the work until it ends or is interrupted, and shows a failure; returns the exit code.
+    async def _shown(self, what: str, work: Coroutine[Any, Any, None], *, turn: bool = True) -> int:
+        """Does the work, called `what`, until it ends or is interrupted, and then shows a failure; returns the exit
+        code.
 
         `turn`: it is a message, and an interruption says what became of it."""
         before = self._chat.session.length
         try:
-            with self._interruptible() as scope:
+            with self._display.working(what), self._interruptible() as scope:
                 await work
             interrupted = scope.cancelled_caught
         except ConfigError as error:

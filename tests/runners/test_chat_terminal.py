@@ -1,6 +1,7 @@
 """The interactive chat at a real terminal (tmux), with a loopback server and the real sandbox."""
 
 import json
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -288,11 +289,14 @@ def test_the_text_of_a_stopped_turn_is_not_put_before_the_next_answer(opens: Ope
         person.types("tell")
         person.sees("Half an ans")
         person.presses("C-c")
-        person.sees("interrupted; turn discarded")
+        shown = person.sees("interrupted; turn discarded")
+        assert re.search(r"Half an ans\s+interrupted; turn discarded", shown), shown
         person.types("again")
-        shown = person.sees("Whole.")
+        person.sees("Whole.")
+        person.sees_prompt()
+        shown = person.screen()
         assert shown.count("Half an ans") == 1, shown
-        assert "Half an ansWhole." not in shown
+        assert re.search(r"> again\s+Whole\.", shown), shown
 
 
 def test_signals_and_keys_leave(opens: Opens) -> None:

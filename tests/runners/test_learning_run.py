@@ -268,7 +268,7 @@ def test_a_lock_decides_what_a_review_is_paid() -> None:
     sources = ["env.objective=review", "learning.arms=[on]", "suite.name=ledger"]
     assert load_locked(sources, lock).env.reviews == load_lock(lock).reviews
     cheap = "env.reviews={tasks: 1, followups: 4, repeats: 1, listed_cost: 0.0, body_cost: 0.0}"
-    with pytest.raises(ConfigError, match=r"env\.reviews .*: reviews is locked at"):
+    with pytest.raises(ConfigError, match=r"env\.reviews=.*: reviews is locked at"):
         load_locked([*sources, cheap], lock)
     with pytest.raises(ConfigError, match="needs a lock with a section reviews"):
         load_locked([*sources, cheap], Path("configs/locks/grpo-cpu.yaml"))
