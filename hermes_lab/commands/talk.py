@@ -134,7 +134,8 @@ class Talk:
         if isinstance(found, Unknown):
             raise ConfigError(f"PROMPT: {found.told}")
         if found.command and found.command.busy == "now":
-            return await self._shown(self._command(found.command, found.text), turn=False) or await self._drain()
+            work = self._command(found.command, found.text)
+            return await self._shown(f"/{found.command.name}", work, turn=False) or await self._drain()
         return await self.whole(found)
 
     async def whole(self, job: Typed) -> int:

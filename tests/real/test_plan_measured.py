@@ -1,7 +1,7 @@
 """What a plan says of memory and time, beside real trainings of the packaged model.
 
-Seconds are those of the processor, and only their ratio is compared, so a slow machine does not matter. What runs beside
-them does: it shares the caches. Alone, plans are within 30 % (docs/gpu.md).
+Seconds are those of the processor, and only their ratio is compared, so a slow machine does not matter. What runs
+beside them does: it shares the caches. Alone, plans are within 30 % (docs/gpu.md).
 """
 
 import pytest
