@@ -141,7 +141,9 @@ def _head(architecture: Architecture, locked: LockedConfig, scored: int, device:
     from torch.nn.functional import cross_entropy, linear
 
     dtype = getattr(torch, training_dtype(locked))
-    weight_VH = torch.randn(architecture.vocabulary, architecture.hidden, dtype=dtype, device=device)
+    # Logits near 1, as of a model: with larger ones most probabilities are subnormal, which a CPU is slow at.
+    scale = architecture.hidden**-0.5
+    weight_VH = scale * torch.randn(architecture.vocabulary, architecture.hidden, dtype=dtype, device=device)
     hidden_NH = torch.randn(scored, architecture.hidden, dtype=dtype, device=device, requires_grad=True)
     labels_N = torch.zeros(scored, dtype=torch.long, device=device)
 

@@ -121,9 +121,9 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
         if (episodes := self.lanes_per_arm * self.learnt) < CURVE_EPISODES:
             least = f"a fit needs {CURVE_EPISODES} episodes per arm and has {episodes}"
             return f"{told}; {least}, so no curve will be fitted: add worlds or rounds"
-        needs = f"{told}; a fit usually needs {CURVE_LANES} of {CURVE_TASKS}"
-        few = self.lanes_per_arm < CURVE_LANES or self.learnt < CURVE_TASKS
-        return f"{needs}; probably not identified" if few else needs
+        if self.lanes_per_arm < CURVE_LANES or self.learnt < CURVE_TASKS:
+            return f"{told}; probably not identified: that usually takes {CURVE_LANES} lanes of {CURVE_TASKS} tasks"
+        return f"{told}, which is usually enough"
 
 
 def pooled_power(plans: Sequence[ExperimentPlan]) -> list[Power]:

@@ -291,9 +291,10 @@ def test_the_briefing_says_that_too_few_episodes_are_never_fitted() -> None:
         "curve: 3 lanes of 16 tasks per arm; a fit needs 50 episodes per arm and has 48, so no curve will be fitted: "
         "add worlds or rounds"
     )
-    assert curve(17) == "curve: 3 lanes of 17 tasks per arm; a fit usually needs 40 of 24; probably not identified"
-    assert curve(24, worlds=40) == "curve: 40 lanes of 24 tasks per arm; a fit usually needs 40 of 24"
-    assert curve(23, worlds=40).endswith("; probably not identified")
+    usually = "probably not identified: that usually takes 40 lanes of 24 tasks"
+    assert curve(17) == f"curve: 3 lanes of 17 tasks per arm; {usually}"
+    assert curve(24, worlds=40) == "curve: 40 lanes of 24 tasks per arm, which is usually enough"
+    assert curve(23, worlds=40).endswith(usually)
 
 
 def test_tasks_that_replicates_share_count_once_and_worlds_are_the_units() -> None:
