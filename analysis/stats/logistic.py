@@ -18,6 +18,9 @@ _TOLERANCE = 1e-10
 _SEPARATED = 20.0
 """A coefficient beyond this diverges: a column separates successes from failures."""
 
+_CERTAIN = 200.0
+"""Log odds beyond this are cut off: a squared residual stays a finite number."""
+
 _NO_ERROR = 1e-8
 """A standard error in log odds below this is rounding error: with 10^8 outcomes it is still about 10^-4."""
 
@@ -54,7 +57,7 @@ class Logistic:
 
 
 def fit_logistic(y_N: Array, x_N_K: Array, cluster_N: Codes, working: Working = "independence") -> Logistic | None:
-    """Fits y ~ x with clusters numbered from 0; `x_N_K` includes the column of ones.
+    """Fits y (0 or 1) ~ x with clusters numbered from 0; `x_N_K` includes the column of ones.
 
     None if no finite coefficients fit, or if there are no more clusters than coefficients. The estimate is consistent
     for any working correlation and more efficient if that is close to the truth.
@@ -127,10 +130,14 @@ def _exchangeable(y_N: Array, x_N_K: Array, cluster_N: Codes, beta_K: Array, siz
 
 
 def _residuals(y_N: Array, x_N_K: Array, beta_K: Array) -> tuple[Array, Array]:
-    """The standard deviation of each outcome, and its Pearson residual."""
-    p_N = 1 / (1 + np.exp(-(x_N_K @ beta_K)))
-    deviation_N = np.sqrt(p_N * (1 - p_N))
-    return deviation_N, (y_N - p_N) / deviation_N
+    """The standard deviation of each outcome, and its Pearson residual.
+
+    Written in the log odds: `p` and `1 - p` round to 0 or 1 where coefficients diverge, and the residual to 0 / 0.
+    """
+    odds_N = np.clip(x_N_K @ beta_K, -_CERTAIN, _CERTAIN)
+    deviation_N = np.exp(-np.abs(odds_N) / 2) / (1 + np.exp(-np.abs(odds_N)))
+    side_N = 2 * y_N - 1
+    return deviation_N, side_N * np.exp(-side_N * odds_N / 2)
 
 
 def _sums(values_N: Array, cluster_N: Codes) -> Array:

@@ -63,6 +63,28 @@ def test_no_finite_fit_is_none() -> None:
     assert fit_logistic(np.tile([0.0, 1.0], 20), np.column_stack([x, x[:, 1]]), lane) is None
 
 
+@pytest.mark.parametrize("working", ["independence", "exchangeable"])
+def test_arms_that_their_tasks_separate_are_none(working: Working) -> None:
+    """The skills always help from the second task on, and nothing else does: on the way, fitted rates round to 1."""
+    arm, n = np.repeat([0.0, 1.0], 48), np.tile(np.arange(4.0), 24)
+    x = np.column_stack([np.ones(96), arm, n, arm * n])
+    lane = np.tile(np.repeat(np.arange(12), 4), 2)
+    assert fit_logistic(((arm == 1) & (n >= 1)).astype(float), x, lane, working) is None
+
+
+def test_rates_that_round_to_one_still_fit() -> None:
+    """Lanes go on for long after the last failure."""
+    n = np.tile(np.arange(60.0), 8)
+    lane = np.repeat(np.arange(8), 60)
+    y = (n > 4 + lane % 3).astype(float)
+    x = np.column_stack([np.ones(480), n])
+    mine = fit_logistic(y, x, lane)
+    assert mine is not None
+    reference = sm.GLM(y, x, family=sm.families.Binomial()).fit()
+    assert mine.coefficients_K == pytest.approx(reference.params, rel=1e-6)
+    assert mine.coefficients_K @ [1, 59] > 100
+
+
 def test_fewer_clusters_than_coefficients_are_none() -> None:
     y, x, lane = design()
     assert fit_logistic(y, x, lane % 4) is None

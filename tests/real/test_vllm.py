@@ -17,7 +17,7 @@ from hermes_lab.models.hermes_format import render_tools
 from hermes_lab.models.remote import open_endpoints
 from hermes_lab.models.server import VllmServer
 from hermes_lab.protocols import Delta
-from hermes_lab.types import Message
+from hermes_lab.types import Generation, Message
 from hermes_lab.types.trajectory import ToolFormat
 
 pytestmark = [pytest.mark.real, pytest.mark.anyio]
@@ -138,22 +138,31 @@ async def test_an_adapter_that_is_unloaded_under_way_is_no_answer(
 async def test_one_server_answers_under_several_weights_at_once(
     server: VllmServer, packaged: Path, tmp_path: Path
 ) -> None:
+    """The adapters take every slot: by itself, vLLM's CPU build would answer the base model's request from the last."""
     pytest.importorskip("peft")
-    random_adapter(packaged, tmp_path / "tuned", seed=3)
-    config = ModelConfig(base_url=server.base_url, sampling=SamplingConfig(max_tokens=32))
-    replies: dict[str, str] = {}
-    async with open_endpoints(config, ["", str(tmp_path / "tuned")], tool_format="hermes", concurrency=2) as clients:
+    folders = [str(random_adapter(packaged, tmp_path / f"tuned-{n}", seed=n, scale=8.0)) for n in range(4)]
+    config = ModelConfig(
+        base_url=server.base_url, token_ids=True, sampling=SamplingConfig(max_tokens=4, temperature=0.0)
+    )
+    replies: dict[str, Generation] = {}
+    async with open_endpoints(config, ["", *folders], tool_format="hermes", concurrency=5) as clients:
 
         async def ask(client: EndpointClient) -> None:
-            replies[client.identity.adapter] = (await client.generate(ASK, ())).message.content
+            replies[client.identity.adapter] = await client.generate(ASK, ())
 
-        async with anyio.create_task_group() as group:
-            for client in clients:
-                group.start_soon(ask, client)
-        bare, tuned = (client.identity.adapter for client in clients)
-    assert (bare, tuned.startswith("tuned-")) == ("", True)
-    assert replies[bare] != replies[tuned]
-    await server.unload_adapter(tuned)
+        for client in clients:
+            await ask(client)
+        alone = dict(replies)
+        for _ in range(4):
+            async with anyio.create_task_group() as group:
+                for client in clients:
+                    group.start_soon(ask, client)
+            assert replies[""].logprobs == pytest.approx(alone[""].logprobs, abs=0.3)
+    bare, *tuned = alone
+    assert bare == ""
+    assert len({reply.token_ids for reply in alone.values()}) == 5
+    for name in tuned:
+        await server.unload_adapter(name)
 
 
 async def _tokens(server: VllmServer, *, adapter: str = "") -> tuple[int, ...]:
