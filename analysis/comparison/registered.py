@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from hermes_lab.analysis.comparison.sequential import PROGRESS, Progress, progress_of
+from hermes_lab.analysis.comparison.sequential import PROGRESS, Progress, is_extended, progress_of
 from hermes_lab.analysis.stats.anytime import Look
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
@@ -28,6 +28,8 @@ class Registered:
     """Whether the comparison is the primary one, in either direction."""
     backwards: bool = False
     rescored: bool = False
+    extended: int = 0
+    """The episodes of a run to which worlds were added after its plan was registered; 0 for others."""
 
     @property
     def late(self) -> bool:
@@ -104,7 +106,7 @@ class Registered:
             return f"the run is under way ({self._done()}): p and interval are valid only once it is finished"
         stop = self.plan.primary.stop if self.plan and self.plan.primary else "never"
         if stop == "never":
-            return ""
+            return "the run was extended, which p and interval do not account for" if self.extended else ""
         return "the run was free to end early by its registered comparison, which p and interval do not account for"
 
     def _done(self) -> str:
@@ -117,6 +119,11 @@ class Registered:
         which = f"{_minute(self.plan.registered_at)}, {FILE} {self.plan.digest[:8]}"
         if self.rescored:
             return [f"exploratory: the run was rescored after its plan was registered ({which})"]
+        if self.extended:
+            return [
+                f"exploratory: the run was extended to {self.extended:,} episodes after its plan was registered for "
+                f"{self.plan.episodes:,} ({which})"
+            ]
         if self.late:
             return [f"exploratory: the plan was registered after the first episode had started ({which})"]
         primary = self.plan.primary
@@ -135,7 +142,7 @@ class Registered:
         look = self.look
         return {
             "plan": self.plan and msgspec.to_builtins(self.plan),
-            "primary": self.primary and not self.late and not self.rescored,
+            "primary": self.primary and not self.late,
             "status": self.status,
             "look": look and look._asdict() | {"p_value": look.p_value, "shown": look.shown},
         }
@@ -154,15 +161,17 @@ def registered(run: Path, before: str, after: str, progress: Progress, *, weight
     """
     plan, manifest = read_plan(run), read_manifest(run)
     rescored = manifest.rescored is not None
+    extended = manifest.wanted if is_extended(plan, manifest) else 0
     if plan is None or plan.primary is None:
         stop = manifest.config.get("learning", {}).get("stop", {}).get("when", "never")
         if plan is None and stop != "never" and not rescored:
             raise ConfigError(missing_plan(run, stop))
-        return Registered(plan, progress)
+        return Registered(plan, progress, rescored=rescored, extended=extended)
     primary = plan.primary
     sides = (primary.before, primary.after)
     same = primary.question == "weights" if weights else sides in ((before, after), (after, before))
-    return Registered(plan, progress, same and not rescored, not weights and sides == (after, before), rescored)
+    backwards = not weights and sides == (after, before)
+    return Registered(plan, progress, same and not (rescored or extended), backwards, rescored, extended)
 
 
 def _sides(primary: Primary | None) -> str:

@@ -40,7 +40,7 @@ from hermes_lab.runners.engine.executors import open_executor
 from hermes_lab.runners.engine.folder import check_folder, keep_suite, lock_folder, open_folder
 from hermes_lab.runners.engine.log_relay import relay_logs
 from hermes_lab.runners.engine.open_files import raise_open_file_limit
-from hermes_lab.runners.engine.plan import Command, Lane, tasks_digest
+from hermes_lab.runners.engine.plan import Command, Lane, tasks_digest, tasks_of_worlds
 from hermes_lab.runners.engine.registration import primary_of, register_plan
 from hermes_lab.runners.engine.running import shown_running
 from hermes_lab.runners.engine.snapshots import remove_partial_snapshots
@@ -225,6 +225,7 @@ def execute(plan: RunPlan, *, resume: bool = False, listener: Listener | None = 
             left_out=plan.suite.left_out if isinstance(plan.suite, SuiteWithWarnings) else {},
             served=served,
             resume=resume,
+            tasks_of=partial(tasks_of_worlds, plan.lanes) if plan.command == "learn" else None,
         )
         if plan.command == "learn":
             register_plan(

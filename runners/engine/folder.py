@@ -1,6 +1,6 @@
 """The folder of a run: created, or reopened by `--resume` if it holds the same run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +16,16 @@ from hermes_lab.manifest import RunManifest, config_differences, read_manifest, 
 from hermes_lab.mcp.snapshot import differences, tools_digest
 from hermes_lab.records import episode_files, read_attempts, write_atomic, write_json
 from hermes_lab.tasks_version import other_versions
+from hermes_lab.text.counted import counted
 from hermes_lab.types import ProgramUse, ServedTools
 
 _SAME_CONTENT = {"suite.path": "tasks_digest", "skills.library": "library", "model.adapter": "adapter_digest"}
 """Fields with a path, and the digest in `run.json` of what is there: another spelling of the path is the same run."""
 _COMMANDS = {"learn": "experiment"}
 """Commands whose name in `run.json` differs from the one on the command line."""
+
+
+_WORLDS = "learning.worlds"
 
 
 def open_folder(
@@ -37,11 +41,13 @@ def open_folder(
     resume: bool,
     left_out: Mapping[str, str] = MappingProxyType({}),
     served: Mapping[str, ServedTools] = MappingProxyType({}),
+    tasks_of: Callable[[int], str] | None = None,
 ) -> str:
     """Creates the folder of a new run, or checks that it holds this run. The caller must hold `lock_folder`.
 
     A folder without episodes counts as new. So does one to resume as a different run, if none of its episodes has
-    finished: its failed ones are moved aside, and the line that is returned says so; else that is "".
+    finished: its failed ones are moved aside. A run of an experiment that is resumed with more worlds is extended;
+    `tasks_of` gives the digest of the tasks of that many worlds. Returns a line that says what was done, or "".
     Raises `ConfigError` if the folder holds a run and `resume` is not set, or if it holds another run, naming the
     difference.
     """
@@ -63,8 +69,9 @@ def open_folder(
     remark = ""
     if (out / "run.json").exists() and episode_files(out):
         earlier = read_manifest(out)
+        extended = _extended(out, earlier, manifest, tasks_of) if tasks_of and resume else earlier
         try:
-            _refuse_difference(out, earlier, manifest)
+            _refuse_difference(out, extended, manifest)
         except ConfigError:
             if earlier.rescored or earlier.command != command or _has_finished(out):
                 raise
@@ -80,9 +87,35 @@ def open_folder(
             if not resume:
                 resume_it = "continue it with --resume (in Python, resume=True)"
                 raise ConfigError(f"{out}: already holds a run; {resume_it}, or choose another --out")
-            return ""
+            if extended is earlier:
+                return ""
+            write_json(out / "run.json", extended)
+            was, is_ = (each.config["learning"]["worlds"] for each in (earlier, extended))
+            return f"{out}: extended from {counted(was, 'world')} to {is_}; its comparisons are exploratory from now on"
     write_json(out / "run.json", manifest)
     return remark
+
+
+def _extended(out: Path, earlier: RunManifest, now: RunManifest, tasks_of: Callable[[int], str]) -> RunManifest:
+    """The manifest of a run with as many worlds as `now`, if that is more and all else is the same; else `earlier`.
+
+    The lanes of the first worlds are the same in both. All episodes keep the digest of the configuration that the run
+    began with. Raises `ConfigError` if the run has a stopping rule, which counts on its worlds.
+    """
+    differing = {field: (was, is_) for field, was, is_ in config_differences(earlier, now)}
+    was, is_ = differing.pop(_WORLDS, (0, 0))
+    if differing or earlier.command != now.command or is_ <= was or not _has_finished(out):
+        return earlier
+    if now.config["learning"]["stop"]["when"] != "never":
+        raise ConfigError(
+            f"{out}: its stopping rule is over {counted(was, 'world')}, so it cannot be extended to {is_}; choose "
+            "another --out"
+        )
+    _refuse_other_tasks(out, earlier.tasks_digest, tasks_of(was))
+    config = earlier.config | {"learning": earlier.config["learning"] | {"worlds": is_}}
+    return msgspec.structs.replace(
+        earlier, config=config, wanted=now.wanted, tasks_digest=now.tasks_digest, left_out=now.left_out
+    )
 
 
 class _Attempt(msgspec.Struct):
@@ -153,12 +186,12 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
             f"{out}: was started with version {earlier.prompts} of the prompts, and this Hermes Lab has version "
             f"{now.prompts}; resume with the Hermes Lab that started it, or choose another --out"
         )
-    differing = (each for each in config_differences(earlier, now) if not _is_same_content(earlier, now, *each))
-    if difference := next(differing, None):
-        field, was, is_ = (("null" if each is None else each) for each in difference)
-        raise ConfigError(
-            f"{out}: was started with {field}={was}, now {is_}; resume with the same value, or choose another --out"
-        )
+    differing = [each for each in config_differences(earlier, now) if not _is_same_content(earlier, now, *each)]
+    for field, was, is_ in sorted(differing, key=lambda each: each[0] == _WORLDS):  # more worlds are no hindrance
+        more = field == _WORLDS and is_ > was and now.command == "learn"
+        do = "add --resume (in Python, resume=True) to extend it" if more else "resume with the same value"
+        was, is_ = ("null" if each is None else each for each in (was, is_))
+        raise ConfigError(f"{out}: was started with {field}={was}, now {is_}; {do}, or choose another --out")
     if changed := next(differences(earlier.mcp, now.mcp), ""):
         raise ConfigError(f"{out}: {changed} since the run started; restore it, or choose another --out")
     if earlier.program != now.program:
@@ -168,19 +201,23 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
             "another --out"
         )
     adapters = "learning.adapters" if now.config["learning"]["adapters"] else "model.adapter"
-    if other := other_versions(earlier.tasks_digest, now.tasks_digest):
-        raise ConfigError(
-            f"{out}: was started with version {other[0]} of the tasks, now it is {other[1]}, with other texts; choose "
-            "another --out, or resume with the release of the lab that started it"
-        )
-    if earlier.tasks_digest != now.tasks_digest:
-        raise ConfigError(f"{out}: the suite's tasks have changed since the run started; choose another --out")
+    _refuse_other_tasks(out, earlier.tasks_digest, now.tasks_digest)
     for field, what in (
         ("library", "the skills of skills.library"),
         ("adapter_digest", f"the weights of {adapters}"),
     ):
         if getattr(earlier, field) != getattr(now, field):
             raise ConfigError(f"{out}: {what} have changed since the run started; choose another --out")
+
+
+def _refuse_other_tasks(out: Path, was: str, now: str) -> None:
+    if other := other_versions(was, now):
+        raise ConfigError(
+            f"{out}: was started with version {other[0]} of the tasks, now it is {other[1]}, with other texts; choose "
+            "another --out, or resume with the release of the lab that started it"
+        )
+    if was != now:
+        raise ConfigError(f"{out}: the suite's tasks have changed since the run started; choose another --out")
 
 
 def _is_same_content(earlier: RunManifest, now: RunManifest, field: str, was: object, is_: object) -> bool:

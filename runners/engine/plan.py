@@ -13,7 +13,7 @@ import msgspec
 
 from hermes_lab.config.schema import Arm, RunConfig
 from hermes_lab.harness.worker import ReviewWhen
-from hermes_lab.lane import LEARNING_ARMS, MAIN
+from hermes_lab.lane import LEARNING_ARMS, MAIN, lane_key
 from hermes_lab.memory.notes import Notes
 from hermes_lab.protocols import Suite
 from hermes_lab.returned import load_tasks
@@ -121,6 +121,11 @@ def tasks_digest(lanes: Sequence[Lane]) -> str:
                 known[id(task)] = found
             digest.update(lane.name.encode() + found)
     return with_version(digest.hexdigest()) if plain.left_out else digest.hexdigest()
+
+
+def tasks_of_worlds(lanes: Sequence[Lane], worlds: int) -> str:
+    """`tasks_digest` of the lanes of the first worlds of an experiment."""
+    return tasks_digest([lane for lane in lanes if (place := lane_key(lane.name)) and place.world < worlds])
 
 
 class _Plain:

@@ -117,7 +117,9 @@ def register_plan(
     library: str,
     adapter_digest: str,
 ) -> None:
-    """Writes `plan.json`, or checks that a run with episodes has this plan. A run that began without one keeps none.
+    """Writes `plan.json`, or checks that a run with episodes has this plan.
+
+    A run that began without one keeps none, and one that was extended keeps its own.
 
     Raises `ConfigError` if the registered plan is another.
     """
@@ -140,7 +142,7 @@ def register_plan(
     elif (registered := read_plan(out)) is None:
         if config.learning.stop.when != "never":
             raise ConfigError(missing_plan(out, config.learning.stop.when))
-    elif registered.primary != plan.primary:
+    elif registered.episodes == plan.episodes and registered.primary != plan.primary:
         raise ConfigError(f"{out / FILE}: registers {_difference(registered.primary, primary)}; choose another --out")
 
 

@@ -9,6 +9,7 @@ import pytest
 from fakes.command import lab
 
 import hermes_lab as library
+from hermes_lab.manifest import read_manifest
 from hermes_lab.records import read_attempts
 from hermes_lab.registration import FILE, content_digest, read_plan
 from hermes_lab.types import Episode
@@ -134,6 +135,74 @@ def test_a_resumed_run_keeps_its_plan_and_refuses_another(whole: Path, tmp_path:
     (run / FILE).unlink()
     assert lab(*SMALL, "-c", "learning.worlds=6", "--out", run, "--resume").returncode == 0
     assert not (run / FILE).exists()  # a plan that is written after the episodes is none
+
+
+def test_a_finished_experiment_takes_more_worlds_and_is_exploratory_from_then_on(whole: Path, tmp_path: Path) -> None:
+    run, straight = copy_of(whole, tmp_path / "run"), tmp_path / "straight"
+    plan, before = (run / FILE).read_bytes(), {each.key: each for each in read_attempts(run, Episode)}
+    ran = lab(*SMALL, "-c", "learning.worlds=9", "--out", run, "--resume")
+    assert ran.returncode == 0, ran.stderr
+    assert f"{run}: extended from 6 worlds to 9; its comparisons are exploratory from now on" in ran.stderr
+    assert (run / FILE).read_bytes() == plan
+    after = {each.key: each for each in read_attempts(run, Episode)}
+    assert (len(after), {key: after[key] for key in before}) == (54, before)
+    assert {each.config_digest for each in after.values()} == {read_manifest(run).config_digest}
+    assert lab(*SMALL, "-c", "learning.worlds=9", "--out", straight).returncode == 0
+    outcomes = {each.key: (each.success, each.skills.snapshot) for each in after.values()}
+    assert outcomes == {each.key: (each.success, each.skills.snapshot) for each in read_attempts(straight, Episode)}
+    said = lab("compare", run).stdout
+    assert "exploratory: the run was extended to 54 episodes after its plan was registered for 36 (20" in said
+    assert " in 9 worlds" in said.splitlines()[0]
+    assert said.splitlines()[0].endswith("; the run was extended, which p and interval do not account for")
+    assert "registered before" not in said
+    assert not json.loads(lab("compare", run, "--json").stdout)["registered"]["primary"]
+    assert "Exploratory: the run was extended to 54 episodes" in library.report(run).read_text()
+    assert lab(*SMALL, "-c", "learning.worlds=9", "--out", run, "--resume").returncode == 0
+    assert len(list(read_attempts(run, Episode))) == 54
+
+
+def test_an_experiment_that_is_extended_under_way_has_no_look(whole: Path, tmp_path: Path) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    shape = [*SMALL, "-c", "learning.worlds=8", "-c", "budget.tasks=40", "--out", str(run), "--resume"]
+    assert lab(*shape).returncode == 3
+    said = lab("compare", run).stdout
+    assert "at any look" not in said
+    assert "the run is under way (40 of 48 episodes): p and interval are valid only once it is finished" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["-c", "learning.rounds=3"], "was started with learning.rounds=2, now 3"),
+        (["-c", "suite.seed=1"], "was started with suite.seed=0, now 1"),
+        (["-c", "learning.worlds=5"], "was started with learning.worlds=6, now 5"),
+    ],
+)
+def test_nothing_but_more_worlds_extends_an_experiment(whole: Path, tmp_path: Path, more: list[str], said: str) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    manifest = (run / "run.json").read_bytes()
+    ran = lab(*SMALL, "-c", "learning.worlds=8", *more, "--out", run, "--resume")
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert said in ran.stderr
+    assert (run / "run.json").read_bytes() == manifest
+
+
+def test_a_run_with_a_stopping_rule_or_other_tasks_is_not_extended(stopped: Path, whole: Path, tmp_path: Path) -> None:
+    ran = lab(*SMALL, "-c", "learning.worlds=8", "--out", whole)
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert (
+        "learning.worlds=6, now 8; add --resume (in Python, resume=True) to extend it, or choose another" in ran.stderr
+    )
+    ran = lab(*STOP, "-c", "learning.worlds=20", "--out", copy_of(stopped, tmp_path / "stopped"), "--resume")
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert "its stopping rule is over 16 worlds, so it cannot be extended to 20; choose another --out" in ran.stderr
+    run = copy_of(whole, tmp_path / "run")
+    manifest = json.loads((run / "run.json").read_text())
+    changed = manifest["tasks_digest"].replace("0", "1")
+    (run / "run.json").write_text(json.dumps(manifest | {"tasks_digest": changed}))
+    ran = lab(*SMALL, "-c", "learning.worlds=8", "--out", run, "--resume")
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert "the suite's tasks have changed since the run started" in ran.stderr
 
 
 def test_a_run_under_way_has_a_verdict_that_may_be_looked_at_or_none(tmp_path: Path) -> None:
