@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 # The raw system calls setgroups, setresgid and setresuid change one thread; glibc's functions change all threads.
 _CREDENTIALS = {"x86_64": (116, 119, 117), "aarch64": (159, 149, 147)}
-_UNCHANGED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)  # ignored by Python
+_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+"""Python ignores SIGPIPE and SIGXFSZ, `nohup` SIGHUP, and a job in the background of a script SIGINT and SIGQUIT."""
 
 
 class Piped(NamedTuple):
@@ -45,7 +46,7 @@ def spawn(
                 environment,
                 file_actions=moves,
                 setsid=True,
-                setsigdef=_UNCHANGED_SIGNALS,
+                setsigdef=_SIGNALS,
                 setsigmask=(),  # a cluster worker blocks SIGINT
             )
     except BaseException:

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import anyio
@@ -83,6 +83,18 @@ async def test_a_signal_is_told_as_by_a_shell(backend: Any, script: str, status:
         assert await _status(process) == status
 
 
+@pytest.fixture
+def in_the_background() -> Iterator[None]:
+    """The harness ignores what a job in the background of a script, and `nohup`, ignore."""
+    before = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+    }
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("in_the_background")
 async def test_signals_and_descriptors_are_as_usual(backend: Any) -> None:
     async with backend.open() as sandbox:
         signals = await _output(await sandbox.start(["grep", "-E", "Sig(Ign|Blk)", "/proc/self/status"], PATH))
