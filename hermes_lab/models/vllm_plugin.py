@@ -5,6 +5,7 @@ an adapter, a reply of the base model that shares a batch with an adapter's ther
 slot (https://github.com/vllm-project/vllm/pull/48421). The kernels for GPUs skip such requests.
 """
 
+import logging
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
@@ -18,12 +19,15 @@ def keep_base_model() -> None:
     """Makes requests without an adapter independent of the adapters in their batch, in this process of vLLM."""
     if not import_module("vllm.platforms").current_platform.is_cpu():
         return
-    defined = import_module("vllm.lora.ops.torch_ops.lora_ops")
-    used = import_module("vllm.lora.punica_wrapper.punica_cpu")
-    for name in _OPERATIONS:
-        repaired = _skips_base(getattr(defined, name))
-        setattr(defined, name, repaired)
-        setattr(used, name, repaired)
+    try:
+        defined = import_module("vllm.lora.ops.torch_ops.lora_ops")
+        used = import_module("vllm.lora.punica_wrapper.punica_cpu")
+        repaired = {name: _skips_base(getattr(defined, name)) for name in _OPERATIONS}
+    except (ImportError, AttributeError) as error:  # another version of vLLM, which must start all the same
+        logging.getLogger("vllm.hermes_lab").warning("LoRA on CPUs is not repaired: %s", error)
+        return
+    for module in (defined, used):
+        vars(module).update(repaired)
 
 
 def _skips_base(operation: Callable[..., None]) -> Callable[..., None]:
