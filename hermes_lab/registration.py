@@ -83,6 +83,11 @@ def read_plan(run: Path) -> RegisteredPlan | None:
     return read_registered(run / FILE, RegisteredPlan, "a registered plan")
 
 
+def is_extended(plan: RegisteredPlan | None, wanted: int) -> bool:
+    """Whether worlds were added to a run, which has `wanted` episodes now, after its plan was registered."""
+    return plan is not None and plan.episodes < wanted
+
+
 def read_registered(path: Path, kind: type[T], what: str) -> T | None:
     """What was registered in a file with a `digest`; None if there is no file.
 

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from hermes_lab.analysis.comparison.sequential import PROGRESS, Progress, is_extended, progress_of
+from hermes_lab.analysis.comparison.sequential import PROGRESS, Progress, progress_of
 from hermes_lab.analysis.stats.anytime import Look
 from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import read_manifest
-from hermes_lab.registration import FILE, Primary, RegisteredPlan, missing_plan, read_plan
+from hermes_lab.registration import FILE, Primary, RegisteredPlan, is_extended, missing_plan, read_plan
 from hermes_lab.text.counted import counted
 
 _SECONDS = len("2026-01-01T00:00:00")
@@ -28,8 +28,11 @@ class Registered:
     """Whether the comparison is the primary one, in either direction."""
     backwards: bool = False
     rescored: bool = False
-    extended: int = 0
-    """The episodes of a run to which worlds were added after its plan was registered; 0 for others."""
+
+    @property
+    def extended(self) -> bool:
+        """Whether worlds were added to the run after its plan was registered."""
+        return is_extended(self.plan, self.progress.wanted)
 
     @property
     def late(self) -> bool:
@@ -121,8 +124,8 @@ class Registered:
             return [f"exploratory: the run was rescored after its plan was registered ({which})"]
         if self.extended:
             return [
-                f"exploratory: the run was extended to {self.extended:,} episodes after its plan was registered for "
-                f"{self.plan.episodes:,} ({which})"
+                f"exploratory: the run was extended to {self.progress.wanted:,} episodes after its plan was "
+                f"registered for {self.plan.episodes:,} ({which})"
             ]
         if self.late:
             return [f"exploratory: the plan was registered after the first episode had started ({which})"]
@@ -161,17 +164,17 @@ def registered(run: Path, before: str, after: str, progress: Progress, *, weight
     """
     plan, manifest = read_plan(run), read_manifest(run)
     rescored = manifest.rescored is not None
-    extended = manifest.wanted if is_extended(plan, manifest) else 0
     if plan is None or plan.primary is None:
         stop = manifest.config.get("learning", {}).get("stop", {}).get("when", "never")
         if plan is None and stop != "never" and not rescored:
             raise ConfigError(missing_plan(run, stop))
-        return Registered(plan, progress, rescored=rescored, extended=extended)
+        return Registered(plan, progress, rescored=rescored)
     primary = plan.primary
     sides = (primary.before, primary.after)
     same = primary.question == "weights" if weights else sides in ((before, after), (after, before))
     backwards = not weights and sides == (after, before)
-    return Registered(plan, progress, same and not (rescored or extended), backwards, rescored, extended)
+    as_planned = not rescored and not is_extended(plan, progress.wanted)
+    return Registered(plan, progress, same and as_planned, backwards, rescored)
 
 
 def _sides(primary: Primary | None) -> str:

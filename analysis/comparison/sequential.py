@@ -13,7 +13,7 @@ from hermes_lab.analysis.data.columns import read_columns
 from hermes_lab.analysis.stats.anytime import Look, bets_for, look
 from hermes_lab.lane import lane_key
 from hermes_lab.manifest import RunManifest, read_manifest
-from hermes_lab.registration import Primary, RegisteredPlan, may_stop, read_plan
+from hermes_lab.registration import Primary, is_extended, may_stop, read_plan
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def progress_of(run: Path, rows: Iterable[tuple[Any, ...]]) -> Progress:
     """How far a run is, from the `PROGRESS` columns of its episodes. Raises `ConfigError` for a changed plan."""
     plan, manifest = read_plan(run), read_manifest(run)
     primary = plan.primary if plan else None
-    looks = primary and primary.sequential and not is_extended(plan, manifest)
+    looks = primary and primary.sequential and not is_extended(plan, manifest.wanted)
     monitor = Monitor(primary) if primary and looks else None
     done: Counter[str] = Counter()
     errors: Counter[str] = Counter()
@@ -169,11 +169,6 @@ def progress_of(run: Path, rows: Iterable[tuple[Any, ...]]) -> Progress:
     if monitor and not found.under_way:
         monitor.close()
     return found
-
-
-def is_extended(plan: RegisteredPlan | None, manifest: RunManifest) -> bool:
-    """Whether worlds were added to a run after its plan was registered."""
-    return plan is not None and plan.episodes < manifest.wanted
 
 
 def _per_lane(manifest: RunManifest) -> int:

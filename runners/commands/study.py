@@ -16,7 +16,7 @@ from hermes_lab.runners.commands.report import save_report
 from hermes_lab.runners.engine.execute import RunPlan
 from hermes_lab.runners.engine.weights import weights_of
 from hermes_lab.runners.experiments.experiment_plan import ExperimentPlan, pooled_power
-from hermes_lab.runners.experiments.groups import EXPLORATORY, register_groups, registered_groups
+from hermes_lab.runners.experiments.groups import EXPLORATORY, extended_runs, register_groups, registered_groups
 from hermes_lab.runners.experiments.study import MODEL_NAME, MODEL_URL, Study, read_study
 from hermes_lab.runners.plans import describe, plan_of
 from hermes_lab.runners.tables import interval, table
@@ -139,7 +139,12 @@ def _answer(
 ) -> None:
     """Prints the results and writes reports and plots. `registered` are the groups chosen before the first run."""
     parts = list(_of_parts(study, quiet=quiet))
-    groups = [group | {"registered": group["name"] in registered} for group in _of_groups(study)]
+    extended = {name: extended_runs(study, name) for name in study.groups}
+    groups = [
+        group | {"registered": name in registered and not extended[name], "extended": extended[name]}
+        for group in _of_groups(study)
+        if (name := group["name"])
+    ]
     costs = dict(_costs(study))
     plotted = [str(plot) for plot in _draw(study, plots)]
     if json:
@@ -222,7 +227,9 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
     """A finding as text: a table of rates, and the verdicts."""
     of = "" if answer["parts"] == [answer["name"]] else f" ({', '.join(answer['parts'])})"
     yield f"{answer['name']}{of}: solved at the first submission{', ' * bool(answer['when'])}{answer['when']}"
-    if not answer.get("registered", True):
+    if extended := answer.get("extended"):
+        yield f"  exploratory: worlds were added to {', '.join(extended)} after the groups were registered"
+    elif not answer.get("registered", True):
         yield f"  {EXPLORATORY}"
     rates = answer["rates"]
     arms = sorted({arm for of_variant in rates.values() for arm in of_variant}, key=list(get_args(Arm)).index)

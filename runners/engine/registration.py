@@ -11,7 +11,7 @@ from hermes_lab.config.digest import config_digest
 from hermes_lab.config.schema import RunConfig
 from hermes_lab.errors import ConfigError
 from hermes_lab.records import episode_files, write_json
-from hermes_lab.registration import FILE, Primary, RegisteredPlan, content_digest, missing_plan, read_plan
+from hermes_lab.registration import FILE, Primary, RegisteredPlan, content_digest, is_extended, missing_plan, read_plan
 from hermes_lab.runners.engine.plan import Lane
 
 
@@ -142,7 +142,7 @@ def register_plan(
     elif (registered := read_plan(out)) is None:
         if config.learning.stop.when != "never":
             raise ConfigError(missing_plan(out, config.learning.stop.when))
-    elif registered.episodes == plan.episodes and registered.primary != plan.primary:
+    elif registered.primary != plan.primary and not is_extended(registered, plan.episodes):
         raise ConfigError(f"{out / FILE}: registers {_difference(registered.primary, primary)}; choose another --out")
 
 

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from hermes_lab.manifest import read_manifest
 from hermes_lab.records import episode_files, write_json
-from hermes_lab.registration import content_digest, read_registered
+from hermes_lab.registration import content_digest, is_extended, read_plan, read_registered
 from hermes_lab.runners.experiments.study import Study
 
 FILE = "groups.json"
@@ -54,6 +55,12 @@ def registered_groups(study: Study) -> frozenset[str]:
     if registered is None or _began_before(study, registered.registered_at):
         return frozenset()
     return frozenset(name for name, group in _groups_of(study).items() if registered.groups.get(name) == group)
+
+
+def extended_runs(study: Study, group: str) -> list[str]:
+    """The runs of a group to which worlds were added after their plans were registered."""
+    folders = [folder for runs in study.of(group).values() for _, folder in runs if episode_files(folder)]
+    return [str(each) for each in folders if is_extended(read_plan(each), read_manifest(each).wanted)]
 
 
 def _groups_of(study: Study) -> dict[str, RegisteredGroup]:

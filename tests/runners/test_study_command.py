@@ -244,6 +244,21 @@ def test_groups_that_were_chosen_later_are_exploratory(study: Path, finished: Fi
     assert not _groups_line(study_command(study, "--so-far")), "a run that is not finished changes no group"
 
 
+def test_groups_with_a_run_to_which_worlds_were_added_are_exploratory(
+    study: Path, finished: Finished, tmp_path: Path
+) -> None:
+    shutil.copytree(finished.folder, tmp_path / "runs", symlinks=True)
+    study.write_text(study.read_text().replace("varied: []", "varied: [learning.worlds=4]"))
+    answer = study_command(study, "--json")
+    assert answer.returncode == 0, answer.stderr
+    added = [str(tmp_path / "runs" / "varied" / variant) for variant in ("forgetful", "attentive")]
+    (group,) = json.loads(answer.stdout)["groups"]
+    assert (group["registered"], group["extended"]) == (False, added)
+    said = study_command(study, "--so-far").stdout
+    assert f"  exploratory: worlds were added to {', '.join(added)} after the groups were registered\n" in said
+    assert said.count("the run was extended, which p and interval do not account for") >= 2
+
+
 def test_groups_are_not_registered_once_an_episode_has_run(study: Path, finished: Finished, tmp_path: Path) -> None:
     shutil.copytree(finished.folder, tmp_path / "runs", symlinks=True)
     file = tmp_path / "runs" / "groups.json"
