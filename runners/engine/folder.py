@@ -21,11 +21,9 @@ from hermes_lab.types import ProgramUse, ServedTools
 
 _SAME_CONTENT = {"suite.path": "tasks_digest", "skills.library": "library", "model.adapter": "adapter_digest"}
 """Fields with a path, and the digest in `run.json` of what is there: another spelling of the path is the same run."""
+_WORLDS = "learning.worlds"
 _COMMANDS = {"learn": "experiment"}
 """Commands whose name in `run.json` differs from the one on the command line."""
-
-
-_WORLDS = "learning.worlds"
 
 
 def open_folder(
@@ -102,16 +100,19 @@ def _extended(out: Path, earlier: RunManifest, now: RunManifest, tasks_of: Calla
     The lanes of the first worlds are the same in both. All episodes keep the digest of the configuration that the run
     began with. Raises `ConfigError` if the run has a stopping rule, which counts on its worlds.
     """
-    differing = {field: (was, is_) for field, was, is_ in config_differences(earlier, now)}
+    differing = {field: values for field, *values in config_differences(earlier, now)}
     was, is_ = differing.pop(_WORLDS, (0, 0))
-    if differing or earlier.command != now.command or is_ <= was or not _has_finished(out):
+    if earlier.command != now.command or is_ <= was or not _has_finished(out):
+        return earlier
+    then = msgspec.structs.replace(now, tasks_digest=tasks_of(was))
+    if not all(_is_same_content(earlier, then, field, *values) for field, values in differing.items()):
         return earlier
     if now.config["learning"]["stop"]["when"] != "never":
         raise ConfigError(
             f"{out}: its stopping rule is over {counted(was, 'world')}, so it cannot be extended to {is_}; choose "
             "another --out"
         )
-    _refuse_other_tasks(out, earlier.tasks_digest, tasks_of(was))
+    _refuse_other_tasks(out, earlier.tasks_digest, then.tasks_digest)
     config = earlier.config | {"learning": earlier.config["learning"] | {"worlds": is_}}
     return msgspec.structs.replace(
         earlier, config=config, wanted=now.wanted, tasks_digest=now.tasks_digest, left_out=now.left_out

@@ -161,6 +161,26 @@ def test_a_finished_experiment_takes_more_worlds_and_is_exploratory_from_then_on
     assert len(list(read_attempts(run, Episode))) == 54
 
 
+def test_worlds_are_added_from_another_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The paths of the skills are then spelled in another way."""
+    (tmp_path / "here").mkdir()
+    skill = tmp_path / "skills" / "sums" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: sums\ndescription: How sums are made.\n---\nAdd.\n")
+    shape = [*SMALL, "-c", "learning.arms=[off,frozen]", "--out", tmp_path / "run"]
+    monkeypatch.chdir(tmp_path / "here")
+    assert lab(*shape, "-c", "learning.worlds=2", "-c", "skills.library=../skills").returncode == 0
+    monkeypatch.chdir(tmp_path)
+    ran = lab(*shape, "-c", "learning.worlds=3", "-c", "skills.library=skills", "--resume")
+    assert ran.returncode == 0, ran.stderr
+    assert "extended from 2 worlds to 3" in ran.stderr
+    skill.write_text(skill.read_text() + "Subtract.\n")
+    ran = lab(*shape, "-c", "learning.worlds=4", "-c", "skills.library=skills", "--resume")
+    assert ran.returncode == 2
+    assert "was started with skills.library=../skills, now skills" in ran.stderr  # whose text is another now
+    assert read_manifest(tmp_path / "run").config["learning"]["worlds"] == 3
+
+
 def test_an_experiment_that_is_extended_under_way_has_no_look(whole: Path, tmp_path: Path) -> None:
     run = copy_of(whole, tmp_path / "run")
     shape = [*SMALL, "-c", "learning.worlds=8", "-c", "budget.tasks=40", "--out", str(run), "--resume"]
