@@ -157,7 +157,7 @@ test: check programs ## all checks and tests: fast, long, and with the real mode
 	@# One session: collecting the tests takes as long as many of them. In the order of the folders no long file is last.
 	@# Three workers on two cores, since many tests wait. A thread for each: torch would start two.
 	@# The second session runs after a failure in the first, too, so that one run shows everything.
-	@# Tests start thousands of processes: each would compile the modules anew where Python may not write them.
+	@# Tests start thousands of processes. With PYTHONDONTWRITEBYTECODE, each would compile the modules anew.
 	export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=; failed=0; \
 	HERMES_LAB_PROGRAMS=$(PROGRAMS) $(BIN)/pytest -m "not real" -n 3 $(SESSION) || failed=1; \
 	$(BIN)/pytest -m real -n 2 $(SESSION) tests/real || failed=1; \

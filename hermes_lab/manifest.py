@@ -29,7 +29,8 @@ class RescoredRun(msgspec.Struct, frozen=True):
 
 class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The manifest of a run. `config` is resolved, with all defaults. `wanted` counts the episodes of the whole run; it
-    is 0 for one without an end, the turns of chats.
+    is 0 for one without an end, the turns of chats. `learning.worlds` may have been raised since the run began;
+    `config_digest` stays that of its beginning.
 
     `tasks_digest`, `library` (a snapshot), `adapter_digest` and `program` identify inputs that the configuration only
     names. `left_out` are the tasks that the suite left out, with the reason. `mcp` are the tools of each MCP server.

@@ -85,8 +85,10 @@ class Registered:
 
     @property
     def status(self) -> str:
-        """What limits the verdict: that the run is under way, how and whether it was decided, or what it lacks."""
-        return "; ".join(filter(None, (self._decided(), self._lacks())))
+        """What limits the verdict: that the run is under way or extended, how and whether it was decided, what it
+        lacks."""
+        extended = "the run was extended, which p and interval do not account for" if self.extended else ""
+        return "; ".join(filter(None, (self._decided(), extended, self._lacks())))
 
     def _lacks(self) -> str:
         """The episodes that errors cost a run that is over; "" if none."""
@@ -106,10 +108,11 @@ class Registered:
                 return f"the run is under way ({self._done()})"
             return f"undecided after all {counted_units(monitor.primary.units, monitor.primary.over)}"
         if self.plan and self.under_way:
-            return f"the run is under way ({self._done()}): p and interval are valid only once it is finished"
+            valid = "" if self.extended else ": p and interval are valid only once it is finished"
+            return f"the run is under way ({self._done()}){valid}"
         stop = self.plan.primary.stop if self.plan and self.plan.primary else "never"
         if stop == "never":
-            return "the run was extended, which p and interval do not account for" if self.extended else ""
+            return ""
         return "the run was free to end early by its registered comparison, which p and interval do not account for"
 
     def _done(self) -> str:

@@ -1,4 +1,4 @@
-"""A repair of vLLM's LoRA on CPUs, which vLLM loads by the entry point `vllm.general_plugins`.
+"""A repair of vLLM's LoRA on CPUs. vLLM loads it by the entry point `vllm.general_plugins`, and it runs only there.
 
 For a request without an adapter, vLLM's PyTorch operations index the stacked adapters by -1. Once every slot has held
 an adapter, a reply of the base model that shares a batch with an adapter's therefore comes from the weights of the last

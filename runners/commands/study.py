@@ -139,12 +139,11 @@ def _answer(
 ) -> None:
     """Prints the results and writes reports and plots. `registered` are the groups chosen before the first run."""
     parts = list(_of_parts(study, quiet=quiet))
-    extended = {name: extended_runs(study, name) for name in study.groups}
-    groups = [
-        group | {"registered": name in registered and not extended[name], "extended": extended[name]}
-        for group in _of_groups(study)
-        if (name := group["name"])
-    ]
+    groups = []
+    for group in _of_groups(study):
+        extended = extended_runs(study, group["name"])
+        as_registered = group["name"] in registered and not extended
+        groups.append(group | {"registered": as_registered, "extended": extended})
     costs = dict(_costs(study))
     plotted = [str(plot) for plot in _draw(study, plots)]
     if json:

@@ -15,6 +15,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, config_differences, read_manifest, versions
 from hermes_lab.mcp.snapshot import differences, tools_digest
 from hermes_lab.records import episode_files, read_attempts, write_atomic, write_json
+from hermes_lab.registration import read_plan
 from hermes_lab.tasks_version import other_versions
 from hermes_lab.text.counted import counted
 from hermes_lab.types import ProgramUse, ServedTools
@@ -98,7 +99,8 @@ def _extended(out: Path, earlier: RunManifest, now: RunManifest, tasks_of: Calla
     """The manifest of a run with as many worlds as `now`, if that is more and all else is the same; else `earlier`.
 
     The lanes of the first worlds are the same in both. All episodes keep the digest of the configuration that the run
-    began with. Raises `ConfigError` if the run has a stopping rule, which counts on its worlds.
+    began with. Raises `ConfigError` if the run has a stopping rule, which counts on its worlds, if its tasks have
+    changed, or its plan.
     """
     differing = {field: values for field, *values in config_differences(earlier, now)}
     was, is_ = differing.pop(_WORLDS, (0, 0))
@@ -113,6 +115,7 @@ def _extended(out: Path, earlier: RunManifest, now: RunManifest, tasks_of: Calla
             "another --out"
         )
     _refuse_other_tasks(out, earlier.tasks_digest, then.tasks_digest)
+    read_plan(out)
     config = earlier.config | {"learning": earlier.config["learning"] | {"worlds": is_}}
     return msgspec.structs.replace(
         earlier, config=config, wanted=now.wanted, tasks_digest=now.tasks_digest, left_out=now.left_out
@@ -188,7 +191,9 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
             f"{now.prompts}; resume with the Hermes Lab that started it, or choose another --out"
         )
     differing = [each for each in config_differences(earlier, now) if not _is_same_content(earlier, now, *each)]
-    for field, was, is_ in sorted(differing, key=lambda each: each[0] == _WORLDS):  # more worlds are no hindrance
+    differing.sort(key=lambda each: each[0] == _WORLDS)  # another field first: more worlds alone extend the run
+    if differing:
+        field, was, is_ = differing[0]
         more = field == _WORLDS and is_ > was and now.command == "learn"
         do = "add --resume (in Python, resume=True) to extend it" if more else "resume with the same value"
         was, is_ = ("null" if each is None else each for each in (was, is_))

@@ -181,13 +181,23 @@ def test_worlds_are_added_from_another_folder_too(tmp_path: Path, monkeypatch: p
     assert read_manifest(tmp_path / "run").config["learning"]["worlds"] == 3
 
 
+def test_a_run_whose_plan_was_changed_is_not_extended(whole: Path, tmp_path: Path) -> None:
+    run = copy_of(whole, tmp_path / "run")
+    (run / FILE).write_text((run / FILE).read_text().replace('"learn"', '"heldout"'))
+    manifest = (run / "run.json").read_bytes()
+    ran = lab(*SMALL, "-c", "learning.worlds=8", "--out", run, "--resume")
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert "was changed after it was registered" in ran.stderr
+    assert (run / "run.json").read_bytes() == manifest
+
+
 def test_an_experiment_that_is_extended_under_way_has_no_look(whole: Path, tmp_path: Path) -> None:
     run = copy_of(whole, tmp_path / "run")
     shape = [*SMALL, "-c", "learning.worlds=8", "-c", "budget.tasks=40", "--out", str(run), "--resume"]
     assert lab(*shape).returncode == 3
     said = lab("compare", run).stdout
     assert "at any look" not in said
-    assert "the run is under way (40 of 48 episodes): p and interval are valid only once it is finished" in said
+    assert "the run is under way (40 of 48 episodes); the run was extended, which p and interval do not" in said
 
 
 @pytest.mark.parametrize(
