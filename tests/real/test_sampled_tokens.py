@@ -68,25 +68,26 @@ class Plan(NamedTuple):
     results: list[str]
     temperature: float
     max_tokens: int
+    adapter: str
     rewritten: bool
     """Whether the history changes before the last turn, which begins another sequence."""
-    adapter: str
 
 
-plans = st.builds(
-    Plan,
-    system=TEXT,
-    prompt=TEXT,
-    results=st.lists(TEXT, max_size=2),
-    temperature=st.sampled_from([0.7, 1.0, 1.8]),
-    max_tokens=st.sampled_from([1, 6, 24]),
-    rewritten=st.booleans(),
-    adapter=st.just(""),
-)
+def plans(*, rewritten: bool) -> st.SearchStrategy[Plan]:
+    return st.builds(
+        Plan,
+        system=TEXT,
+        prompt=TEXT,
+        results=st.lists(TEXT, min_size=int(rewritten), max_size=2),
+        temperature=st.sampled_from([0.7, 1.0, 1.8]),
+        max_tokens=st.sampled_from([1, 6, 24]),
+        adapter=st.just(""),
+        rewritten=st.just(rewritten),
+    )
 
 
-def plans_of_an_agent() -> st.SearchStrategy[Plan]:
-    """The packaged adapter with a tool and a task: most replies are whole calls, which end before the limit."""
+def plans_of_an_agent(*, rewritten: bool, max_tokens: int) -> st.SearchStrategy[Plan]:
+    """The packaged adapter with a tool and a task: most replies are whole calls, which end before 96 tokens."""
     sandbox = SandboxConfig()
     toolbox = Toolbox(("terminal",), ToolContext(open_sandbox(sandbox), None, sandbox))
     tasks = load_suite(SuiteConfig(name="ledger")).load(split="train", count=8, seed=0, world=0)
@@ -96,9 +97,9 @@ def plans_of_an_agent() -> st.SearchStrategy[Plan]:
         prompt=st.sampled_from([task.prompt for task in tasks]),
         results=st.lists(TEXT | st.just('{"output": "done", "exit_code": 0}'), min_size=1, max_size=2),
         temperature=st.sampled_from([0.7, 1.0, 1.3]),
-        max_tokens=st.sampled_from([96, 96, 6]),
-        rewritten=st.booleans(),
+        max_tokens=st.just(max_tokens),
         adapter=st.just("packaged"),
+        rewritten=st.just(rewritten),
     )
 
 
@@ -341,9 +342,8 @@ async def talked(url: str, plans: Sequence[Plan]) -> dict[tuple[int, int], tuple
     return talks
 
 
-def checked(url: str, plans: st.SearchStrategy[Plan], examples: int) -> Seen:
-    seen, chosen = Seen(), drawn(plans, examples)
-    talks = anyio.run(talked, url, chosen)
+def checked(url: str, chosen: Sequence[Plan]) -> Seen:
+    seen, talks = Seen(), anyio.run(talked, url, chosen)
     for number, plan in enumerate(chosen):
         with about(plan):
             seen.check(plan, [talks[number, sample] for sample in (0, 1)])
@@ -351,7 +351,8 @@ def checked(url: str, plans: st.SearchStrategy[Plan], examples: int) -> Seen:
 
 
 def test_the_tokens_that_every_method_trains_are_those_that_vllm_sampled(vllm_url: str) -> None:
-    seen = checked(vllm_url, plans, 25)
+    # How many of each kind there are is not left to chance.
+    seen = checked(vllm_url, drawn(plans(rewritten=False), 17) + drawn(plans(rewritten=True), 8))
     assert seen.pairs >= 5
     assert seen.divided >= 5
 
@@ -372,7 +373,11 @@ def with_the_adapter(vllm_url: str) -> Iterator[str]:
 
 
 def test_the_tokens_of_calls_and_of_answers_to_their_results_are_those_that_vllm_sampled(with_the_adapter: str) -> None:
-    seen = checked(with_the_adapter, plans_of_an_agent(), 8)
+    chosen = []
+    for rewritten in (False, True):
+        chosen += drawn(plans_of_an_agent(rewritten=rewritten, max_tokens=96), 3)
+        chosen += drawn(plans_of_an_agent(rewritten=rewritten, max_tokens=6), 2)
+    seen = checked(with_the_adapter, chosen)
     assert seen.calls >= 6, vars(seen)
     assert seen.cut >= 5
     assert seen.pairs >= 2
