@@ -1,10 +1,11 @@
 """`cron`: scheduled jobs, and the daemon that runs them."""
 
 import sys
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import anyio
 import typer
@@ -21,6 +22,7 @@ from hermes_lab.sessions import hermes_home
 from hermes_lab.text.counted import counted
 from hermes_lab.text.printable import printable
 
+T = TypeVar("T")
 Name = Annotated[str, typer.Argument(help="The job's name.", show_default=False)]
 
 
@@ -177,8 +179,7 @@ def trigger(name: Name, config: options.Config = None, json: options.Json = Fals
     """`hermes-lab cron trigger`. Exits 1 if the run fails."""
     _jobs()
     claim = RunStore(hermes_home()).claim_by_hand(name, datetime.now(UTC))
-    with one_interrupt():
-        ended: Run | None = anyio.run(_ticker(config).work, claim)
+    ended: Run | None = anyio.run(_with_one_interrupt, _ticker(config).work, claim)
     if ended is None:
         output.say(f"{name}: another process marked this run as lost; see `hermes-lab cron show {name}`")
         return 1
@@ -213,15 +214,13 @@ def run(config: options.Config = None) -> None:
     ticker = _ticker(config)
     active = [job for job in _jobs().all() if job.state == "active"]
     output.say(f"cron: {counted(len(active), 'active job')}; Ctrl-C stops it")
-    with one_interrupt():
-        anyio.run(ticker.run)
+    anyio.run(_with_one_interrupt, ticker.run)
 
 
 def tick(config: options.Config = None) -> None:
     """`hermes-lab cron tick`."""
     _jobs()
-    with one_interrupt():
-        anyio.run(_ticker(config).once)
+    anyio.run(_with_one_interrupt, _ticker(config).once)
 
 
 def _jobs() -> JobStore:
@@ -241,6 +240,11 @@ def _ticker(config: list[str] | None) -> Any:
     loaded = load_home_config(home, config or ())  # a mistake is told now, not at the first slot
     say = partial(_say)
     return Ticker(home, JobRunner(home, config or (), say), say=say, prompts=loaded.gateway.concurrency)
+
+
+async def _with_one_interrupt(work: Callable[..., Awaitable[T]], *values: Any) -> T:
+    async with one_interrupt():
+        return await work(*values)
 
 
 def _say(line: str) -> None:

@@ -277,7 +277,7 @@ async def _run(
         listener.warning(remark)
     if warning := reward_warnings(config.reward):
         listener.warning(warning)
-    with one_interrupt():
+    async with one_interrupt():
         await probe(config.sandbox)
         if task := rooted(plan.tasks()):
             await probe(config.sandbox, task.root)

@@ -135,7 +135,7 @@ async def _run(
         progress.kept(episode)
 
     try:
-        with one_interrupt():
+        async with one_interrupt():
             opened = open_rollouts(config, log=folder / "server.log", say=say, executor=open_executor)
             async with opened as rollouts:
                 run = LearningRun(

@@ -55,7 +55,7 @@ def run_serve(sources: Sequence[str], api_url: str, lock: Path | None, out: Path
 
 async def _serve(config: EnvConfig, api_url: str, out: Path, say: Say, *, locked: bool) -> None:
     tally = Tally()
-    with one_interrupt():
+    async with one_interrupt():
         try:
             async with (
                 AtroposClient(api_url, retry_seconds=config.env.retry_seconds, say=say) as client,
@@ -123,7 +123,7 @@ async def _process(
     config: EnvConfig, out: Path, page: Path | None, count: int, scored: bool, say: Say, *, locked: bool
 ) -> Tally:
     tally = Tally()
-    with one_interrupt():
+    async with one_interrupt():
         try:
             async with _opened(config.rollouts, out.with_suffix(".episodes"), say) as (rollouts, log):
                 source = _watched(config, rollouts, tally, log, say, locked=locked)
@@ -190,7 +190,7 @@ def run_check(
 
 async def _check(config: EnvConfig, out: Path, count: int, tally: Tally, episodes: list[Episode], say: Say) -> None:
     """Rolls out the groups of `count` items, whose episodes it adds to `episodes`."""
-    with one_interrupt():
+    async with one_interrupt():
         try:
             async with _opened(config.rollouts, out, say) as (rollouts, log):
 
@@ -233,11 +233,10 @@ def run_evaluate(sources: Sequence[str], lock: Path | None, out: Path | None, sa
 
 
 async def _evaluate(config: EnvConfig, say: Say) -> dict[str, Any]:
-    with one_interrupt():
-        async with _opened(greedy(config), _new_folder(), say) as (rollouts, log):
-            report, episodes = await evaluate(rollouts, say)
-            for episode in episodes:
-                await log.append(episode)
+    async with one_interrupt(), _opened(greedy(config), _new_folder(), say) as (rollouts, log):
+        report, episodes = await evaluate(rollouts, say)
+        for episode in episodes:
+            await log.append(episode)
     return report
 
 

@@ -92,7 +92,7 @@ async def _rescore_each(
         finally:
             room.release()
 
-    with one_interrupt():
+    async with one_interrupt():
         if (source.run / FOLDER).is_dir():
             await probe(config.sandbox)
         async with anyio.create_task_group() as group:

@@ -10,6 +10,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from fakes.command import lab
 
 from hermes_lab.cron.jobs import JobStore, definition_of
@@ -34,6 +35,25 @@ async def run(claim, output):
 
 anyio.run(Ticker(home, run, say=lambda line: None).run)
 """
+
+AT_A_THREADS_START = """
+import signal
+import sys
+
+from anyio._backends._asyncio import WorkerThread
+
+from hermes_lab.runners.cli import main
+
+start = WorkerThread.start
+
+def interrupted(self):
+    start(self)
+    signal.raise_signal(signal.SIGINT)
+
+WorkerThread.start = interrupted
+main()
+"""
+"""Ctrl-C before the event loop has noted the new thread. Raised here, it would leave a thread that nothing ends."""
 
 
 def ledger(home: Path) -> list[str]:
@@ -85,3 +105,14 @@ def test_a_command_ends_with_its_killed_daemon_and_is_told_as_interrupted(tmp_pa
         assert ticked.returncode == 0
     assert "its process ended" in told
     assert len(told.splitlines()) == 2
+
+
+@pytest.mark.parametrize("command", [["run"], ["tick"], ["trigger", "job"]], ids=" ".join)
+def test_a_command_that_is_interrupted_while_it_starts_a_thread_ends(tmp_path: Path, command: list[str]) -> None:
+    home = {"HERMES_HOME": str(tmp_path)}
+    assert lab("cron", "add", "job", "every 1d", "--command", "cron list", **home).returncode == 0
+    started = [sys.executable, "-c", AT_A_THREADS_START, "cron", *command]
+    ended = subprocess.run(started, env=os.environ | home, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 130, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not beats(tmp_path)
