@@ -25,6 +25,6 @@ def is_running(marker: str) -> bool:
 
 async def eventually(condition: Callable[[], bool]) -> None:
     """Waits for a condition, and fails where it never comes."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110
             await anyio.sleep(0.01)

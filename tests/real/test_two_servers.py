@@ -89,7 +89,7 @@ async def test_rollouts_go_to_both_servers_and_a_lost_one_comes_back_with_its_ad
 
             at = ServerConfig(port=urlsplit(url).port or 0)
             async with VllmServer(packaged, at, name=PACKAGED, log=tmp_path / "server.log") as again:
-                with anyio.fail_after(30):
+                with anyio.fail_after(60):
                     await back.wait()
                 async with Endpoint(again.base_url) as endpoint:
                     assert tuned.identity.adapter in await served_models(endpoint)

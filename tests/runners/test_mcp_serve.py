@@ -110,7 +110,7 @@ async def test_it_serves_over_http_and_ends_at_an_interrupt(runs: Path) -> None:
         assert tools == 6
     finally:
         process.send_signal(signal.SIGINT)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await process.wait()
         await process.aclose()
 

@@ -27,7 +27,7 @@ async def test_whatever_is_in_the_way_of_a_worker_is_told_and_nobody_waits_for_i
 
     monkeypatch.setattr("hermes_lab.runners.engine.worker.probe", fail)
     worker = Worker(Setup(RunConfig(), "", load_suite(SuiteConfig(name="ledger")), (), {}))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await worker.serve()
         assert said in await worker.ready()
         await worker.close()

@@ -47,7 +47,7 @@ class Seen:
 
     async def wait(self, count: int) -> list[Inbound | Judged]:
         """What was passed on, once it is so much."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while len(self.events) < count:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         return self.events

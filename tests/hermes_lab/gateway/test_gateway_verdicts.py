@@ -22,7 +22,7 @@ def verdicts(home: Path) -> list[tuple[bool | None, float | None]]:
 async def react(
     wire: Wire, home: Path, update: str, message: str, good: bool | None, *, chat: str = "1", by: str = "ann"
 ) -> None:
-    with anyio.fail_after(20):  # a reply has its id once the platform's answer is stored
+    with anyio.fail_after(60):  # a reply has its id once the platform's answer is stored
         while "sending" in GatewayStore(home).counts()["outbox"]:  # noqa: ASYNC110
             await anyio.sleep(0.01)
     await wire.event(Judged(update, chat, "", Sender(by), message, good))

@@ -105,7 +105,7 @@ async def test_a_server_that_never_lists_its_new_tools_does_not_hold_up_the_call
     grow = tool("grow", {"list_seconds": 30}, {"tools": [tool("late")]}, {"text": "grown"})
     for scope in ("episode", "run"):
         config = server(grow, scope=scope) | {"timeout": 0.5}
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with open_servers(servers_of(s=config), OPENER) as servers, episode_of(servers) as toolbox:
                 if scope == "episode":
                     assert await called(toolbox, "s__grow") == {"content": "grown"}

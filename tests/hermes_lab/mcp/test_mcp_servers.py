@@ -151,7 +151,7 @@ async def test_a_server_that_starts_again_delays_no_other(server: Given, tmp_pat
         async with anyio.create_task_group() as group:
             group.start_soon(called, toolbox, "slow__leave")
             await processes.eventually(lambda: processes.is_running(str(tmp_path / "slow.json")))
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 for number in ("1", "2"):
                     assert (await called(toolbox, "quick__count"))[0] == {"content": number}
             group.cancel_scope.cancel()

@@ -264,7 +264,8 @@ def test_beside_a_block_a_fence_is_text() -> None:
 
 
 def test_very_many_fences_take_no_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     parse_reply('```json\n{"a": "\n' * 20_000)
     parse_reply("```json\n{}\n```\n" * 20_000)
-    assert time.perf_counter() - started < 2
+    # Quadratic parsing would take minutes.
+    assert time.process_time() - started < 30

@@ -258,7 +258,7 @@ def wordy(word: str) -> Any:
 @pytest.mark.anyio
 async def test_a_scripted_model_is_opened_by_its_factory() -> None:
     config = ModelConfig(provider="scripted", name=f"{__name__}:wordy", options={"word": "hm"})
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with open_model(
             config, tool_format="native", log=Path("unused"), concurrency=1, say=lambda line: None
         ) as model:

@@ -212,7 +212,7 @@ async def test_no_program_with_pipes_comes_through_either(backend_here: Any, hos
 
 async def _said(process: Process) -> str:
     output = b""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while data := await process.receive():
             output += data
         await process.wait()
@@ -290,7 +290,7 @@ async def test_a_setsid_orphan_dies_with_the_episode_on_any_backend(
     marker = marker.replace("4000.", "5000.")
     async with backend.open() as sandbox:
         await sandbox.exec(f"(setsid sleep {marker} >/dev/null 2>&1 &)")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not is_running(marker):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
     assert not is_running(marker)

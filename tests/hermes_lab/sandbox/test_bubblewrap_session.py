@@ -77,7 +77,7 @@ async def test_errors_name_the_line_of_the_command(sandbox: BubblewrapSandbox) -
 
 async def test_background_process_outlives_its_command_but_not_the_episode(is_running: IsRunning, marker: str) -> None:
     async with BubblewrapSandbox(SandboxConfig()) as sandbox:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             started = await sandbox.exec(f"sleep {marker} & (while :; do echo noise; sleep 0.01; done) & echo up")
         assert "up" in started.output.split()
         assert (await sandbox.exec("sleep 0.1; echo quiet")).output == "quiet\n"
@@ -182,7 +182,7 @@ async def test_the_death_of_the_harness_ends_the_sandbox(
 
 async def test_a_killed_sandbox_is_an_error_and_not_a_hang(sandbox: BubblewrapSandbox) -> None:
     assert sandbox._piped is not None
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_kill_soon, sandbox._piped.pid)
             with pytest.raises(SandboxError, match="killed"):

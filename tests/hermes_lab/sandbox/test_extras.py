@@ -30,7 +30,7 @@ SECRET = "hunter2-of-the-host"
 
 async def _output(process: Process) -> str:
     found = bytearray()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while data := await process.receive():
             found += data
         await process.wait()
@@ -417,7 +417,7 @@ async def test_memory_of_all_programs_together_is_limited(
 ) -> None:
     async with backend_here.open(Extras(address_space=False), memory_mb=200) as sandbox:
         programs = [await sandbox.start(_hold(90, marker), PATH) for _ in range(3)]
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             if backend_here.name == "docker":  # the kernel kills one
                 await eventually(lambda: any(program.ended for program in programs))
                 return
@@ -466,7 +466,7 @@ async def test_a_home_counts_to_the_disk_and_the_message_says_so(backend_here: A
     async with backend_here.open(HOME, disk_mb=8) as sandbox:
         fill = f"for n in {{1..6}}; do head -c 1000000 /dev/zero | tee ~/$n >$n; done; sleep {marker}"
         process = await sandbox.start(["bash", "-c", fill], PATH | {"HOME": sandbox.home_path})
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await process.wait() == 137
         full = "the workspace and the home are larger than 8 MB"
         assert process.errors() == f"[killed: {full}]\n"

@@ -57,7 +57,7 @@ async def test_background_processes_stand_still_for_a_fresh_command_and_others_d
 async def test_processes_that_fork_away_are_all_ended(marker: str, is_running: Callable[[str], bool]) -> None:
     async with open_sandbox(LOCAL) as sandbox:
         await sandbox.exec(f"for n in 1 2 3; do (setsid bash -c 'sleep {marker} & exec setsid sleep {marker}' &); done")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not is_running(marker):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
     assert not is_running(marker)
@@ -65,5 +65,5 @@ async def test_processes_that_fork_away_are_all_ended(marker: str, is_running: C
 
 async def test_a_timeout_kills_the_command_and_the_session_goes_on() -> None:
     async with open_sandbox(LOCAL) as sandbox:
-        assert (await sandbox.exec("echo begun; sleep 60", timeout=0.3)) == ("begun\n", 124, True, False)
+        assert (await sandbox.exec("echo begun; sleep 60", timeout=2)) == ("begun\n", 124, True, False)
         assert (await sandbox.exec("echo on")).output == "on\n"

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import time
 from typing import Any
 
 import pytest
@@ -14,7 +13,8 @@ from hermes_lab.sandbox import open_sandbox
 pytestmark = pytest.mark.anyio
 
 LOOK = """\
-import getpass, json, socket
+import getpass, json, socket, time
+started = time.monotonic()
 print(json.dumps({
     "localhost": socket.gethostbyname("localhost"),
     "own": socket.gethostbyname(socket.gethostname()),
@@ -24,7 +24,16 @@ print(json.dumps({
     "service": socket.getservbyport(5432),
     "protocol": socket.getprotobyname("udp"),
     "user": getpass.getuser(),
+    "at once": time.monotonic() - started < 4,  # a resolver waits 5 seconds for a name server
 }))
+"""
+UNKNOWN = """\
+import socket, time
+started = time.monotonic()
+try:
+    socket.getaddrinfo("hermes.example", 80)
+finally:
+    print("at once" if time.monotonic() - started < 4 else "late")
 """
 SERVE = """\
 python3 -m http.server 8123 --bind {at} --directory {folder} >/dev/null 2>&1 &
@@ -41,7 +50,6 @@ async def run(box: Sandbox, script: str) -> str:
 
 async def test_names_are_known_at_once() -> None:
     async with open_sandbox(SandboxConfig()) as box:
-        started = time.monotonic()
         found: dict[str, Any] = json.loads(await run(box, f"python3 -c {shlex.quote(LOOK)}"))
     assert found == {
         "localhost": "127.0.0.1",
@@ -52,8 +60,8 @@ async def test_names_are_known_at_once() -> None:
         "service": "postgresql",
         "protocol": 17,
         "user": "agent",
+        "at once": True,
     }
-    assert time.monotonic() - started < 3
 
 
 @pytest.mark.parametrize(
@@ -66,9 +74,7 @@ async def test_a_server_of_the_sandbox_is_reached_by_name(at: str, name: str) ->
 
 
 async def test_any_other_name_is_unknown_at_once() -> None:
-    script = "import socket; socket.getaddrinfo('hermes.example', 80)"
     async with open_sandbox(SandboxConfig()) as box:
-        started = time.monotonic()
-        result = await box.exec(f"python3 -c {shlex.quote(script)}")
+        result = await box.exec(f"python3 -c {shlex.quote(UNKNOWN)}")
     assert "Name or service not known" in result.output
-    assert time.monotonic() - started < 3
+    assert "at once" in result.output

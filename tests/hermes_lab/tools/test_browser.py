@@ -94,7 +94,7 @@ async def running(sandbox: Sandbox) -> int:
 
 
 async def wait_until_none_runs(sandbox: Sandbox) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while await running(sandbox):  # noqa: ASYNC110
             await anyio.sleep(0.1)
 
@@ -150,7 +150,7 @@ async def test_what_cannot_be_opened_says_why() -> None:
             # What the agent serves in its sandbox is its own, and can be reached.
             await sandbox.write("site/index.html", b"<h1>Mine</h1>")
             await sandbox.exec("python3 -m http.server -d site 8123 >/dev/null 2>&1 &")
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while "error" in (mine := await use("navigate", url="http://localhost:8123/")):  # noqa: ASYNC110
                     await anyio.sleep(0.2)
             assert 'heading "Mine"' in mine["snapshot"]
