@@ -15,7 +15,7 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.manifest import RunManifest, config_differences, read_manifest, versions
 from hermes_lab.mcp.snapshot import differences, tools_digest
 from hermes_lab.records import episode_files, read_attempts, write_atomic, write_json
-from hermes_lab.registration import read_plan
+from hermes_lab.registration import is_extended, read_plan
 from hermes_lab.tasks_version import other_versions
 from hermes_lab.text.counted import counted
 from hermes_lab.types import ProgramUse, ServedTools
@@ -197,7 +197,12 @@ def _refuse_difference(out: Path, earlier: RunManifest, now: RunManifest) -> Non
         more = field == _WORLDS and is_ > was and now.command == "learn"
         do = "add --resume (in Python, resume=True) to extend it" if more else "resume with the same value"
         was, is_ = ("null" if each is None else each for each in (was, is_))
-        raise ConfigError(f"{out}: was started with {field}={was}, now {is_}; {do}, or choose another --out")
+        began = (
+            "was extended to"
+            if field == _WORLDS and is_extended(read_plan(out), earlier.wanted)
+            else "was started with"
+        )
+        raise ConfigError(f"{out}: {began} {field}={was}, now {is_}; {do}, or choose another --out")
     if changed := next(differences(earlier.mcp, now.mcp), ""):
         raise ConfigError(f"{out}: {changed} since the run started; restore it, or choose another --out")
     if earlier.program != now.program:

@@ -159,6 +159,9 @@ def test_a_finished_experiment_takes_more_worlds_and_is_exploratory_from_then_on
     assert "Exploratory: the run was extended to 54 episodes" in library.report(run).read_text()
     assert lab(*SMALL, "-c", "learning.worlds=9", "--out", run, "--resume").returncode == 0
     assert len(list(read_attempts(run, Episode))) == 54
+    ran = lab(*SMALL, "-c", "learning.worlds=6", "--out", run, "--resume")
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert "was extended to learning.worlds=9, now 6; resume with the same value, or choose another --out" in ran.stderr
 
 
 def test_worlds_are_added_from_another_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
