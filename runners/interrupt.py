@@ -12,9 +12,9 @@ async def one_interrupt() -> AsyncIterator[None]:
     """Ignores every Ctrl-C after the first, which cancels the main task of the event loop.
 
     A second one would interrupt the cleanup and leave processes and files behind. A run can also be resumed after
-    `kill -9`. Asynchronous, because it works inside of the loop only: a handler that is set before the loop runs stays
-    in place of the loop's own, so Ctrl-C would raise in any line of any library, such as between the start of a worker
-    thread and the note to end it.
+    `kill -9`. It is asynchronous so that it is entered inside the event loop: a handler that is set before the loop
+    starts replaces the loop's own, and Ctrl-C then raises `KeyboardInterrupt` in whatever line runs, for example
+    between starting a worker thread and registering its shutdown.
     """
     cancel = signal.getsignal(signal.SIGINT)
     # Only the main thread may set signal handlers. In another thread, the waiting main thread is interrupted instead.

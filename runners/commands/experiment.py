@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
         "hermes-lab experiment -c configs/experiment.yaml --out runs/experiment\n\n"
         "hermes-lab experiment -c configs/experiment.yaml --out runs/experiment --resume   (after a crash)\n\n"
         "hermes-lab experiment -c configs/experiment.yaml -c learning.worlds=40 -c budget.tasks=0 "
-        "--out runs/experiment --resume   (add worlds, without the budget of the first 20)\n\n"
+        "--out runs/experiment --resume   (add worlds, with no limit on tasks)\n\n"
         "hermes-lab experiment -c configs/experiment.yaml -c budget.tasks=0 --out runs/experiment --resume   "
         "(continue without the budget that was spent)\n\n"
         "hermes-lab experiment -c configs/heldout.yaml -c model.merge=false "

@@ -53,7 +53,7 @@ def interrupted(self):
 WorkerThread.start = interrupted
 main()
 """
-"""Ctrl-C before the event loop has noted the new thread. Raised here, it would leave a thread that nothing ends."""
+"""Ctrl-C after a worker thread has started and before its shutdown is registered."""
 
 
 def ledger(home: Path) -> list[str]:

@@ -267,5 +267,4 @@ def test_very_many_fences_take_no_time() -> None:
     started = time.process_time()
     parse_reply('```json\n{"a": "\n' * 20_000)
     parse_reply("```json\n{}\n```\n" * 20_000)
-    # Quadratic parsing would take minutes.
-    assert time.process_time() - started < 30
+    assert time.process_time() - started < 2  # CPU time, whatever else runs
