@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
-from hermes_lab.errors import ConfigError, VerifierError
+from hermes_lab.errors import ConfigError
 from hermes_lab.protocols import Suite
 from hermes_lab.text.counted import counted
 from hermes_lab.text.suggest import did_you_mean
@@ -62,17 +62,17 @@ def load_tasks(suite: Suite, *, split: str, count: int, seed: int, world: int, f
 
 
 async def ask_verifier(suite: Suite, task: Task, verify: Callable[..., Any], *arguments: Any) -> Verdict | None:
-    """What `verify(*arguments)` says. Raises `VerifierError` if that is neither a `Verdict` nor None, or has a field of
+    """What `verify(*arguments)` says. Raises `ConfigError` if that is neither a `Verdict` nor None, or has a field of
     the wrong type; exceptions of the suite pass."""
     found: Any = verify(*arguments)
     where = f"{suite.name}: {task.id}: verify() {{}}{place_of(verify)}"
     if not inspect.isawaitable(found):
-        raise VerifierError(where.format("is not `async`") + "; write `async def verify`")
+        raise ConfigError(where.format("is not `async`") + "; write `async def verify`", "suite")
     verdict = await found
     if verdict is not None and not isinstance(verdict, Verdict):
-        raise VerifierError(where.format(f"returned {shown(verdict)}, which is no Verdict") + f"; {VERDICT}")
+        raise ConfigError(where.format(f"returned {shown(verdict)}, which is no Verdict") + f"; {VERDICT}", "suite")
     if verdict is not None and (problem := wrong_field(verdict)):
-        raise VerifierError(where.format(f"returned a Verdict with {problem}") + f"; {VERDICT}")
+        raise ConfigError(where.format(f"returned a Verdict with {problem}") + f"; {VERDICT}", "suite")
     return verdict
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from hermes_lab.errors import InfraError, VerifierError
+from hermes_lab.errors import ConfigError, InfraError, VerifierError
 from hermes_lab.protocols import Suite, Workspace
 from hermes_lab.returned import ask_verifier
 from hermes_lab.suites import JudgedSuite
@@ -51,6 +51,8 @@ async def judge_submission(
         verdict = await ask_verifier(suite, task, verify, workspace, submission.answer, submission.number)
     except InfraError:
         raise
+    except ConfigError as error:
+        raise VerifierError(error.message) from None
     except Exception as error:
         raise explain(error, type(suite).__module__) from error
     rubric = suite.judge_rubric(task) if isinstance(suite, JudgedSuite) else ""

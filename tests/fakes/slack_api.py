@@ -19,8 +19,9 @@ rate-limits, messaging/formatting-message-text, reference/events):
 - the clients keep what begins with a slash.
 
 `messages` holds all messages by channel and ts, `sent` those of the bot, `calls` each request, `acked` the events that
-were acknowledged, `wrong` what a client may not do. `faults` are done to the requests of a method, one each: an error
-code, "503", "html", "text", "hang" and "cut" before it is done, "cut after" when it was done.
+were acknowledged in time, `late` the other acknowledgements, `wrong` what a client may not do. `faults` are done to the
+requests of a method, one each: an error code, "503", "html", "text", "hang" and "cut" before it is done, "cut after"
+when it was done.
 """
 
 import asyncio
@@ -72,6 +73,7 @@ class SlackApi:
         self.delivered: list[dict[str, Any]] = []
         self.acked: list[dict[str, Any]] = []
         self.wrong: list[str] = []
+        self.late: list[str] = []
         self.faults: dict[str, deque[str]] = defaultdict(deque)
         self.sockets: list[web.WebSocketResponse] = []
         self.deaf = self.mute = False  # says no hello; answers no ping
@@ -174,7 +176,8 @@ class SlackApi:
     def _ack(self, text: str) -> None:
         id = json.loads(text).get("envelope_id")
         if id not in self._open:
-            self.wrong.append(f"acknowledged what was not open: {id}")
+            sent = any(id == envelope["envelope_id"] for envelope in self.delivered)
+            (self.late if sent else self.wrong).append(f"acknowledged what is not open: {id}")
             return
         envelope, _, timer = self._open.pop(id)
         timer.cancel()

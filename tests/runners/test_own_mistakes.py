@@ -113,8 +113,8 @@ def checked(count: int = 10) -> tuple[int, list[str]]:
 def test_what_is_no_verdict_is_told_with_what_is(mine: Path, returned: str, why: str) -> None:
     edit(mine / "labels.py", VERDICT, returned)
     code, (line,) = checked(1)
-    assert code != 0
-    assert line.startswith("hermes-lab: error: labels: w0-0: verify() ")
+    assert code == 2
+    assert line.startswith("hermes-lab: error: suite: labels: w0-0: verify() ")
     assert why in line
     assert f"({mine}/labels.py:{line_of(mine / 'labels.py', 'def verify')})" in line
     assert "return Verdict(score=1.0, success=True), or None" in line
@@ -122,6 +122,7 @@ def test_what_is_no_verdict_is_told_with_what_is(mine: Path, returned: str, why:
     (episode,) = read_episodes(Path("run"))
     assert episode.error
     assert (episode.error.kind, why in episode.error.message) == ("verifier", True)
+    assert episode.error.message.startswith("labels: w0-0: verify() ")
 
 
 def test_a_verifier_without_a_verdict_is_vague(mine: Path) -> None:
@@ -135,7 +136,7 @@ def test_a_verifier_that_is_not_async_is_told(mine: Path) -> None:
     edit(mine / "labels.py", "async def verify", "def verify")
     edit(mine / "labels.py", '(await workspace.read("label.txt")).decode()', "answer")
     code, lines = checked(1)
-    assert code != 0
+    assert code == 2
     assert "verify() is not `async`" in lines[-1]
     assert "write `async def verify`" in lines[-1]
 

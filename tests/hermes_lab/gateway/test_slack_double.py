@@ -115,6 +115,9 @@ async def test_an_event_comes_again_until_it_is_acknowledged(api: SlackApi) -> N
         await socket.send_json({"envelope_id": second["envelope_id"]})
         await until(lambda: api.idle)
         await socket.send_json({"envelope_id": first["envelope_id"]})
+        await until(lambda: api.late)
+        assert not api.wrong
+        await socket.send_json({"envelope_id": "never-sent"})
         await until(lambda: api.wrong)
 
 

@@ -124,7 +124,7 @@ async def test_an_error_event_of_the_messages_api_is_taken_back_and_asked_again(
 
 async def test_a_stream_may_take_longer_than_the_timeout_as_long_as_it_goes_on() -> None:
     pieces = [events({"content": "4"}, end=""), *[b": keep-alive\n\n"] * 8, events({"content": "2"})]
-    told, server = await ask(Reply(pieces=pieces, pause=0.1), timeout=0.5)
+    told, server = await ask(Reply(pieces=pieces, pause=0.5), timeout=4)
     assert (told.said("text"), len(server.requests)) == ("42", 1)
 
 
