@@ -93,7 +93,7 @@ class DiscordWorld:
             each for each in self.messages if each["author"].get("id") == BOT and channel in ("", each["channel_id"])
         ]
 
-    async def replies(self, count: int, channel: str = "", seconds: float = 20) -> list[str]:
+    async def replies(self, count: int, channel: str = "", seconds: float = 60) -> list[str]:
         """The texts of the bot's messages, once there are so many."""
         async with asyncio.timeout(seconds):
             while len(found := self.sent(channel)) < count:  # noqa: ASYNC110
@@ -102,7 +102,7 @@ class DiscordWorld:
 
     async def connected(self, sessions: int = 1, resumes: int = 0) -> None:
         """Waits until a client is signed in, with so many sessions begun and gone on with."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             gateway = self.gateway
             while not gateway.sockets or len(gateway.sessions) < sessions or gateway.resumes < resumes:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

@@ -1,7 +1,7 @@
 """Eyes on the processes of this machine."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -28,3 +28,11 @@ async def eventually(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110
             await anyio.sleep(0.01)
+
+
+async def cancelled_once(condition: Callable[[], bool], work: Callable[[], Awaitable[object]]) -> None:
+    """Does the work until the condition holds, and cancels it then."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(work)
+        await eventually(condition)
+        tasks.cancel_scope.cancel()

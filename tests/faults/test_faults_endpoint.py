@@ -207,7 +207,7 @@ def test_a_run_accounts_for_every_fault_and_scores_none_of_them(tmp_path: Path) 
     rows = [{"id": p, "prompt": p, "expected_output": "Good."} for p in prompts]
     with running(FakeOpenAIServer(answer)) as server:
         args = ["run", *on_endpoint(server.base_url, tmp_path, rows), "--out", tmp_path / "run"]
-        args += ["-c", "model.max_retries=1", "-c", "model.timeout=2", "-c", "run.concurrency=20"]
+        args += ["-c", "model.max_retries=1", "-c", "model.timeout=10", "-c", "run.concurrency=20"]
         done = lab_alone(*args)
         assert done.returncode == 3, done.stderr
         assert "Traceback" not in done.stderr

@@ -196,7 +196,8 @@ class Endings:
 async def test_every_ending_has_its_name_and_only_an_answer_is_a_final_response(
     sandbox: Sandbox, how: str, stop: str
 ) -> None:
-    config = AgentConfig(toolsets=("terminal",), max_tokens=1000, max_seconds=0.2)
+    seconds = 0.2 if stop == "max_seconds" else 600
+    config = AgentConfig(toolsets=("terminal",), max_tokens=1000, max_seconds=seconds)
     toolbox = Toolbox(config.toolsets, ToolContext(sandbox, None, SandboxConfig()))
     a = Agent(Endings(how), toolbox, config, [])
     assert (ended := await a.submit("Go.")) == stop
@@ -273,7 +274,7 @@ def with_skills(sandbox: Sandbox, model: ModelClient, **config: object) -> tuple
 async def test_a_skill_is_loaded_once_its_text_reached_the_model(sandbox: Sandbox) -> None:
     first, second = ("skill_view", {"name": "first"}), ("skill_view", {"name": "second"})
     replies = looks([first], [second, ("terminal", {"command": "sleep 60"})])
-    a, session = with_skills(sandbox, ScriptedModel(in_turn(*replies)), max_seconds=1.0)
+    a, session = with_skills(sandbox, ScriptedModel(in_turn(*replies)), max_seconds=5)
     assert await a.submit("Go.") == "max_seconds"
     assert session.loaded == ["first"]  # the second result was thrown away with its turn
 

@@ -151,7 +151,7 @@ class Client:
         await self.socket.send_str(json.dumps({"op": op, "d": data}))
 
     async def get(self) -> Json:
-        message = await self.socket.receive(timeout=5)
+        message = await self.socket.receive(timeout=60)
         return json.loads(message.data) if message.type == aiohttp.WSMsgType.TEXT else {"close": self.socket.close_code}
 
     async def until(self, name: str) -> Json:
@@ -331,7 +331,7 @@ async def test_discord_py_works_with_the_double(api: DiscordApi, monkeypatch: py
         await api.say(ANN, "resumed", CHANNEL)
         assert (await api.replies(3))[2] == "ann: resumed"
         await api.react(ANN, api.sent()[0], "\U0001f44d")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(seen) < 4:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert seen[3] == f"\U0001f44d {BOT}"

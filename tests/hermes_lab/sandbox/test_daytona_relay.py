@@ -49,7 +49,7 @@ def relayed(script: str) -> Iterator[tuple[Client, list[int]]]:
         yield Client(near), status
     finally:
         near.close()
-        thread.join(20)
+        thread.join(60)
         far.close()
         assert status
 
@@ -69,13 +69,14 @@ def test_the_three_streams_and_the_exit_status() -> None:
 
 def test_few_frames_are_on_the_way_until_they_are_confirmed() -> None:
     with relayed(f"head -c {1000 * daytona_relay.PIECE} /dev/zero") as (client, _):
+        client.end.settimeout(60)
+        first = len(client.end.recv(1 << 16))
         client.end.settimeout(0.5)
-        first = 0
         with suppress(TimeoutError):
             while first <= WINDOW * daytona_relay.PIECE:
                 first += len(client.end.recv(1 << 16))
         assert 0 < first <= WINDOW * daytona_relay.PIECE
-        client.end.settimeout(20)
+        client.end.settimeout(60)
         client.end.sendall(HEAD.pack(b"A", first))
         # The frames are whole, so what follows begins with a head.
         rest = b"".join(data for kind, data in client.frames() if kind == b"O")

@@ -209,10 +209,12 @@ async def test_a_sandbox_whose_making_was_cancelled_is_ended_with_the_run(
 ) -> None:
     async with open_sandboxes(modal) as opened:
         modal_double.answers_after = 30
-        with anyio.move_on_after(1):
+
+        async def make() -> None:
             async with opened():
                 pass
-        await processes.eventually(lambda: len(modal_double.living()) == 1)
+
+        await processes.cancelled_once(lambda: len(modal_double.living()) == 1, make)
     assert modal_double.living() == []
     assert len(leases(tmp_path)) == 1  # if it had come later still, the next run would end it
     modal_double.answers_after = 0

@@ -98,7 +98,7 @@ def test_a_workspace_at_tmp_is_not_taken_for_memory(tmp_path: Path) -> None:
 
 
 def test_a_server_that_stands_still_is_no_failure_of_the_agent(tmp_path: Path) -> None:
-    code = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8000/answer.txt', timeout=1).read().decode())"
+    code = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8000/answer.txt', timeout=5).read().decode())"
     serves = passes(f'[ "$(python3 -c "{code}")" = right ]')
     write_task(tmp_path / "s/t", instruction="Serve /app on port 8000.", test=serves, solution="")
     serve = {"model": {"provider": "scripted", "name": "harbor_policies:serve"}}
