@@ -165,14 +165,15 @@ def restart(
 def _await_restart(home: Path, before: Mapping[str, Any]) -> int:
     now = time.monotonic()
     deadline, gone = now + _RESTART_SECONDS, now + _BACK_SECONDS
-    while (now := time.monotonic()) < deadline:
+    while True:
+        now = time.monotonic()
         found, runs = restarting.read_status(home)
         if runs and found["started"] != before["started"]:
             typer.echo(f"restarted with version {found['version']}{_elsewhere(found.get('installation'))}")
             return 0
         if restarting.lives(before["pid"]):
             gone = now + _BACK_SECONDS
-        elif now > gone:  # whoever started it had time to start it again
+        if now > min(deadline, gone):  # whoever started it had time to start it again
             break
         time.sleep(_LOOK_SECONDS)
     if not found["ended"] and restarting.lives(before["pid"]):

@@ -7,8 +7,8 @@ rate-limits, messaging/formatting-message-text, reference/events):
 
 - a call answers 200 with `ok` and `error`; it needs `Authorization: Bearer`, the right kind of token, and its scope;
 - chat.postMessage needs a channel that exists, has the bot in it and is not archived, and a text, which is cut off
-  after 40,000 characters; `thread_ts` is the `ts` of a parent, never of a reply. With `flood`, one message a second
-  and channel, else 429 with Retry-After;
+  after 40,000 characters; `thread_ts` is the `ts` of a parent, never of a reply. With `flood`, one message per
+  `flood_seconds` (Slack: 1) and channel, else 429 with Retry-After;
 - a file has three steps: an address for its name and length, the bytes, and the call that shares it, once;
 - an address of apps.connections.open opens one connection, which begins with `hello`; an app has up to 10;
 - an event is sent to any one connection. It is sent again, with `retry_attempt`, when it is not acknowledged by its
@@ -59,7 +59,7 @@ class SlackApi:
     """See the module."""
 
     def __init__(self, ack_seconds: float = 3.0, flood: bool = False) -> None:
-        self.ack_seconds, self.flood = ack_seconds, flood
+        self.ack_seconds, self.flood, self.flood_seconds = ack_seconds, flood, 1.0
         self.mention_first = False
         self.bot_id = BOT_ID
         self.scopes = {*_SCOPES.values()}
@@ -279,7 +279,7 @@ class SlackApi:
         channel, text = self._place(given.get("channel"), given.get("thread_ts")), given.get("text") or ""
         if not text.strip():
             raise _Refusal("no_text")
-        if self.flood and time.monotonic() - self._last.get(channel, -1e9) < 1:
+        if self.flood and time.monotonic() - self._last.get(channel, -1e9) < self.flood_seconds:
             raise _Refusal("ratelimited", 429)
         self._last[channel] = time.monotonic()
         fields = {"user": BOT, "bot_id": BOT_ID, "text": text[:_MOST_TEXT]}

@@ -136,7 +136,7 @@ async def test_a_fault_that_stays_is_an_error_that_names_the_endpoint(name: str,
     fault = FAULTS[name]
     async with (
         FakeOpenAIServer([fault.reply]) as server,
-        client_of(server.base_url, max_retries=1, timeout=0.3 if fault.says == "no reply within" else 30) as client,
+        client_of(server.base_url, max_retries=1, timeout=2 if fault.says == "no reply within" else 30) as client,
     ):
         with pytest.raises(ModelError, match=fault.says) as raised:
             await client.generate(ASK, ())

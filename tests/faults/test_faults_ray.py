@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -108,15 +109,16 @@ def tasks(number: int = TASKS) -> list[str]:
     return learner_tasks(number, concurrency=8)
 
 
-def workers() -> list[int]:
-    """The processes of all workers. What a worker starts has its name, too, until it executes its own program."""
+def workers() -> dict[int, int]:
+    """The processes of all workers, and their parents. What a worker starts has its name, too, until it executes its
+    own program."""
     named = [
         process.info
         for process in psutil.process_iter(["pid", "ppid", "cmdline"])
         if (process.info["cmdline"] or [""])[0].startswith("ray::RayWorker")
     ]
     pids = {process["pid"] for process in named}
-    return [process["pid"] for process in named if process["ppid"] not in pids]
+    return {process["pid"]: process["ppid"] for process in named if process["ppid"] not in pids}
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +139,7 @@ def test_what_lanes_learn_on_the_cluster_is_what_they_learn_here(nodes: Nodes, t
 
 def kill_a_worker(nodes: Nodes) -> None:
     del nodes
-    os.kill(random.choice(workers()), signal.SIGKILL)
+    os.kill(random.choice(list(workers())), signal.SIGKILL)
 
 
 def kill_a_node(nodes: Nodes) -> None:
@@ -163,7 +165,7 @@ def test_what_a_dead_worker_had_begun_is_run_on_another(
 def test_workers_that_die_with_nothing_to_do_are_in_nobodys_way(nodes: Nodes, tmp_path: Path) -> None:
     process = start(*tasks(), *on_ray(nodes, run__concurrency=1, run__ray__workers=4), "--out", tmp_path / "run")
     wait_until(lambda: count(tmp_path / "run") >= 5 and len(workers()) == 4, process)
-    for worker in random.sample(workers(), 2):  # no more than one of them is busy
+    for worker in random.sample(list(workers()), 2):  # no more than one of them is busy
         os.kill(worker, signal.SIGKILL)
     code, errors = finish(process)
     assert code == 0, errors
@@ -224,9 +226,13 @@ def test_groups_of_an_environment_are_sampled_on_the_cluster(nodes: Nodes, tmp_p
 @pytest.mark.parametrize("resources", ["{special: 1}", "{GPU: 1, memory: 1000000}"])
 def test_workers_go_where_their_resources_are(nodes: Nodes, resources: str, tmp_path: Path) -> None:
     there = on_ray(nodes, run__ray__resources=resources)
-    process = start(*tasks(40), *there, "--out", tmp_path / "run")  # enough to be looked at before they end
-    wait_until(lambda: count(tmp_path / "run") >= 1, process)
-    assert {psutil.Process(worker).ppid() for worker in workers()} == {nodes.special()}
+    wait_until(lambda: not workers())  # those of the tests before
+    process = start(*tasks(40), *there, "--out", tmp_path / "run")
+    parents: set[int] = set()
+    while process.poll() is None:
+        parents |= {*workers().values()}
+        time.sleep(0.1)
+    assert parents == {nodes.special()}
     assert finish(process)[0] == 0
 
 

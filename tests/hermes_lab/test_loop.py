@@ -84,7 +84,7 @@ async def test_the_budget_ends_with_one_grace_call(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize(
     ("budget", "config"),
-    [("max_tokens", {"max_tokens": 1000}), ("max_cost", {"max_cost": 0.01}), ("max_seconds", {"max_seconds": 0.2})],
+    [("max_tokens", {"max_tokens": 1000}), ("max_cost", {"max_cost": 0.01}), ("max_seconds", {"max_seconds": 3})],
 )
 async def test_after_every_budget_calls_are_answered_and_the_model_may_conclude(
     sandbox: Sandbox, budget: str, config: dict[str, float]
@@ -161,6 +161,7 @@ class Endings:
 
     def __init__(self, how: str) -> None:
         self.how = how
+        self.seconds = 3.2
         self.identity = ScriptedModel(in_turn(say("x"))).identity
 
     async def generate(self, messages: Sequence[Message], tools: object) -> Generation:
@@ -171,7 +172,8 @@ class Endings:
         if self.how == "slow tool":
             return Generation(say("", "sleep 60"))
         if self.how == "slow model":
-            await anyio.sleep(0.3)
+            await anyio.sleep(self.seconds)
+            self.seconds = 0
             return Generation(say("", "true"))
         if self.how == "length":
             return Generation(Message("assistant", "I was about to"), finish_reason="length")
@@ -206,7 +208,7 @@ async def test_every_ending_has_its_name_and_only_an_answer_is_a_final_response(
 
 async def test_the_clock_never_ends_a_model_call(sandbox: Sandbox) -> None:
     """A server that hangs is not the agent's failure: its reply, or the client's own error, is waited for."""
-    config = AgentConfig(toolsets=("terminal",), max_seconds=0.1)
+    config = AgentConfig(toolsets=("terminal",), max_seconds=3)
     toolbox = Toolbox(config.toolsets, ToolContext(sandbox, None, SandboxConfig()))
     a = Agent(Endings("slow model"), toolbox, config, [])
     await a.submit("Go.")

@@ -154,7 +154,7 @@ def test_how_a_restart_ended_is_told(
 ) -> None:
     """The process that ended is still in the process table, as where nobody waits for it."""
     monkeypatch.setattr("hermes_lab.runners.commands.gateway._BACK_SECONDS", 0.5)
-    monkeypatch.setattr("hermes_lab.runners.commands.gateway._RESTART_SECONDS", 60 if then == "comes back" else 3)
+    monkeypatch.setattr("hermes_lab.runners.commands.gateway._RESTART_SECONDS", 3 if then == "hangs" else 60)
     with subprocess.Popen([sys.executable, "-c", STAND_IN, str(home), then], stdin=subprocess.PIPE) as process:
         while not (home / "gateway.json").exists():
             assert process.poll() is None

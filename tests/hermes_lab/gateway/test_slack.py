@@ -28,6 +28,7 @@ async def api(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SlackApi]:
     monkeypatch.setenv("SLACK_APP_TOKEN", APP_TOKEN)
     for module in (daemon_module, outbox):
         monkeypatch.setattr(module, "_FIRST_SECONDS", 0.1)
+    monkeypatch.setattr(slack, "_NAME_SECONDS", 60)
     async with SlackApi() as api:
         yield api
 

@@ -69,7 +69,7 @@ async def test_a_thread_is_named_by_its_parent(api: SlackApi) -> None:
 
 
 async def test_more_than_one_message_a_second_gets_429(api: SlackApi) -> None:
-    api.flood = True
+    api.flood, api.flood_seconds = True, 600
     assert (await call(api, "chat.postMessage", channel="C1", text="a"))[1]["ok"]
     assert (await call(api, "chat.postMessage", channel="C1", text="a"))[0] == 429
     assert (await call(api, "chat.postMessage", channel="C2", text="a"))[1]["ok"]

@@ -59,7 +59,7 @@ async def test_a_call_that_sends_nothing_is_never_in_doubt(api: SlackApi) -> Non
 
 
 async def test_a_rate_limit_says_how_long(api: SlackApi) -> None:
-    api.flood = True
+    api.flood, api.flood_seconds = True, 600
     await post(api)
     with pytest.raises(TryLater) as raised:
         await post(api)

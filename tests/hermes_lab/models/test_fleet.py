@@ -146,9 +146,9 @@ async def test_a_server_that_is_another_one_now_is_taken_out_by_its_first_refusa
 
 @pytest.mark.anyio
 async def test_a_slow_reply_is_asked_for_once_and_takes_no_server_out() -> None:
-    slow = [Reply(delay=3.0)]
+    slow = [Reply(delay=60)]
     servers = [FakeOpenAIServer(slow), FakeOpenAIServer(slow)]
-    async with serving(*servers, timeout=0.3) as (model, said):
+    async with serving(*servers, timeout=2) as (model, said):
         with pytest.raises(NoReply, match="no reply within"):
             await reply(model.for_task(TASK))
     assert said == []

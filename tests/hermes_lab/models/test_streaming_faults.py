@@ -128,10 +128,10 @@ async def test_a_stream_may_take_longer_than_the_timeout_as_long_as_it_goes_on()
     assert (told.said("text"), len(server.requests)) == ("42", 1)
 
 
-@pytest.mark.parametrize("late", [Reply("late", delay=60), Reply(pieces=[BEGUN, BEGUN], pause=0.3)])
+@pytest.mark.parametrize("late", [Reply("late", delay=60), Reply(pieces=[BEGUN, BEGUN], pause=60)])
 async def test_a_stream_that_stops_is_not_asked_for_again(late: Reply) -> None:
-    with pytest.raises(NoReply, match=r"nothing received within 0.1 s"):
-        await ask(late, timeout=0.1)
+    with pytest.raises(NoReply, match=r"nothing received within 2 s"):
+        await ask(late, timeout=2)
 
 
 async def test_a_listener_that_fails_ends_the_request_and_leaves_the_client_usable() -> None:

@@ -503,7 +503,7 @@ FAULTS = {
 async def test_an_endpoint_that_fails_is_a_failure_and_no_reply(fault: str, stream: bool) -> None:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(FakeOpenAIServer([FAULTS.get(fault, "x")]))
-        async with before(server.base_url, timeout=0.3) as lab:
+        async with before(server.base_url, timeout=2 if fault == "timeout" else 60) as lab:
             if fault == "refused connection":
                 await stack.aclose()
             status, content = await lab.read("chat", stream=stream)

@@ -39,7 +39,7 @@ class Service:
 
     def __init__(self) -> None:
         self.replies: list[Sent | dict[str, Any]] = []
-        self.delay = 0.0
+        self.delay, self.timeout = 0.0, 60.0
         self.requests: list[tuple[str, str, dict[str, str], dict[str, str], Any]] = []
         self.base_url = ""
 
@@ -72,7 +72,7 @@ async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
 
 async def called(service: Service, provider: str, name: str, /, **arguments: Any) -> dict[str, Any]:
     config = WebConfig.model_validate(
-        {"provider": provider, "base_url": service.base_url, "timeout": 0.5, "max_retries": 1}
+        {"provider": provider, "base_url": service.base_url, "timeout": service.timeout, "max_retries": 1}
     )
     context = ToolContext(cast(Sandbox, None), None, SandboxConfig(), web=open_web(config))
     result = await Toolbox(("web",), context).run(ToolCall("c", name, arguments))
@@ -186,9 +186,9 @@ async def test_a_refused_key_is_named_by_its_variable_and_never_shown(
 
 
 async def test_a_service_that_does_not_answer_in_time_is_given_up(service: Service) -> None:
-    service.replies, service.delay = [{"results": []}], 2.0
+    service.replies, service.delay, service.timeout = [{"results": []}], 60.0, 1.0
     answer = await called(service, "tavily", "web_search", query="x")
-    assert "no reply within 0.5 s" in answer["error"]
+    assert "no reply within 1 s" in answer["error"]
     assert len(service.requests) == 1
 
 
