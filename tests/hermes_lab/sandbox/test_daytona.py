@@ -245,11 +245,13 @@ async def test_an_image_without_python_says_so(daytona: FakeDaytona) -> None:
 async def test_a_start_that_takes_too_long_or_is_cancelled_leaves_nothing(
     daytona: FakeDaytona, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    daytona.start_seconds = 0.4
-    with anyio.move_on_after(0.2):
+
+    async def opened() -> None:
         async with open_sandbox(daytona.config()):
             pytest.fail("it cannot have started")
-    assert len(daytona.created) == 1
+
+    daytona.start_seconds = 4
+    await processes.cancelled_once(lambda: len(daytona.created) == 1, opened)
     assert not daytona.alive()
     monkeypatch.setattr(backend_module, "_START_SECONDS", 0.2)
     await _refused(daytona.config(), r"did not start within 0\.2 seconds: creating")
