@@ -1,6 +1,5 @@
 """Random faults in JSON, as faulty servers and proxies produce them."""
 
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -14,7 +13,7 @@ def mutated(value: Any, random: Random) -> Any:
     """A copy of the value with one to four faults: a part is missing, null, of another type, duplicated, or moved."""
     spoiled = _copy(value)
     for _ in range(random.randint(1, 4)):
-        if not (places := list(_places(spoiled))):
+        if not (places := _places(spoiled)):
             break
         _spoil(*random.choice(places), random)
     return spoiled
@@ -24,12 +23,17 @@ def _copy(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+def _places(value: Any) -> list[tuple[Any, Any]]:
     """Each container in the value with each of its keys or indices."""
-    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    for key in keys:
-        yield value, key
-        yield from _places(value[key])
+    places = []
+    containers = [value] if isinstance(value, (dict, list)) else []
+    for container in containers:  # which grows
+        keys = container if isinstance(container, dict) else range(len(container))
+        for key in keys:
+            places.append((container, key))
+            if isinstance(container[key], (dict, list)):
+                containers.append(container[key])
+    return places
 
 
 def _spoil(container: Any, key: Any, random: Random) -> None:
