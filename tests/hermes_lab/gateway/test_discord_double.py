@@ -130,7 +130,7 @@ async def test_history_is_read_forwards_from_a_message_and_comes_newest_first(re
 
 
 async def test_a_rate_limit_is_told_and_ends(rest: Rest) -> None:
-    rest.api.limit = 2
+    rest.api.limit, rest.api.limit_seconds = 2, 4
     await rest.post("one")
     assert rest.headers["X-RateLimit-Remaining"] == "1"
     await rest.post("two")
