@@ -231,7 +231,7 @@ def test_workers_go_where_their_resources_are(nodes: Nodes, resources: str, tmp_
     parents: set[int] = set()
     while process.poll() is None:
         parents |= {*workers().values()}
-        time.sleep(0.1)
+        time.sleep(0.5)
     assert parents == {nodes.special()}
     assert finish(process)[0] == 0
 
