@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -227,12 +226,9 @@ def test_groups_of_an_environment_are_sampled_on_the_cluster(nodes: Nodes, tmp_p
 def test_workers_go_where_their_resources_are(nodes: Nodes, resources: str, tmp_path: Path) -> None:
     there = on_ray(nodes, run__ray__resources=resources)
     wait_until(lambda: not workers())  # those of the tests before
-    process = start(*tasks(40), *there, "--out", tmp_path / "run")
-    parents: set[int] = set()
-    while process.poll() is None:
-        parents |= {*workers().values()}
-        time.sleep(0.5)
-    assert parents == {nodes.special()}
+    process = start(*tasks(40), *there, "--out", tmp_path / "run")  # enough to be looked at before they end
+    found = wait_until(lambda: len(now := workers()) == 2 and now, process)
+    assert {*found.values()} == {nodes.special()}
     assert finish(process)[0] == 0
 
 
