@@ -31,8 +31,13 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 
 async def cancelled_once(condition: Callable[[], bool], work: Callable[[], Awaitable[object]]) -> None:
-    """Does the work until the condition holds, and cancels it then."""
+    """Does the work until the condition holds, and cancels it then; fails if it ends of its own accord."""
+
+    async def works() -> None:
+        await work()
+        raise AssertionError("it was not cancelled")
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(work)
+        tasks.start_soon(works)
         await eventually(condition)
         tasks.cancel_scope.cancel()
