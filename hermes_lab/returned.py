@@ -21,6 +21,10 @@ _SHOWN = 60
 S = TypeVar("S", bound=msgspec.Struct)
 
 
+class NoVerdict(ConfigError):
+    """A verifier returned something that is no verdict; the message says where the verifier is defined."""
+
+
 def load_tasks(suite: Suite, *, split: str, count: int, seed: int, world: int, fewer: bool = False) -> list[Task]:
     """The tasks that `load` gives, also as a generator.
 
@@ -62,17 +66,17 @@ def load_tasks(suite: Suite, *, split: str, count: int, seed: int, world: int, f
 
 
 async def ask_verifier(suite: Suite, task: Task, verify: Callable[..., Any], *arguments: Any) -> Verdict | None:
-    """What `verify(*arguments)` says. Raises `ConfigError` if that is neither a `Verdict` nor None, or has a field of
+    """What `verify(*arguments)` says. Raises `NoVerdict` if that is neither a `Verdict` nor None, or has a field of
     the wrong type; exceptions of the suite pass."""
     found: Any = verify(*arguments)
     where = f"{suite.name}: {task.id}: verify() {{}}{place_of(verify)}"
     if not inspect.isawaitable(found):
-        raise ConfigError(where.format("is not `async`") + "; write `async def verify`", "suite")
+        raise NoVerdict(where.format("is not `async`") + "; write `async def verify`", "suite")
     verdict = await found
     if verdict is not None and not isinstance(verdict, Verdict):
-        raise ConfigError(where.format(f"returned {shown(verdict)}, which is no Verdict") + f"; {VERDICT}", "suite")
+        raise NoVerdict(where.format(f"returned {shown(verdict)}, which is no Verdict") + f"; {VERDICT}", "suite")
     if verdict is not None and (problem := wrong_field(verdict)):
-        raise ConfigError(where.format(f"returned a Verdict with {problem}") + f"; {VERDICT}", "suite")
+        raise NoVerdict(where.format(f"returned a Verdict with {problem}") + f"; {VERDICT}", "suite")
     return verdict
 
 

@@ -5,9 +5,9 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from hermes_lab.errors import ConfigError, InfraError, VerifierError
+from hermes_lab.errors import InfraError, VerifierError
 from hermes_lab.protocols import Suite, Workspace
-from hermes_lab.returned import ask_verifier
+from hermes_lab.returned import NoVerdict, ask_verifier
 from hermes_lab.suites import JudgedSuite
 from hermes_lab.types import Judgement, Task, Verdict
 from hermes_lab.verification.failures import explain
@@ -51,7 +51,7 @@ async def judge_submission(
         verdict = await ask_verifier(suite, task, verify, workspace, submission.answer, submission.number)
     except InfraError:
         raise
-    except ConfigError as error:
+    except NoVerdict as error:
         raise VerifierError(error.message) from None
     except Exception as error:
         raise explain(error, type(suite).__module__) from error

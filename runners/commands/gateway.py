@@ -173,7 +173,7 @@ def _await_restart(home: Path, before: Mapping[str, Any]) -> int:
             return 0
         if restarting.lives(before["pid"]):
             gone = now + _BACK_SECONDS
-        if now > min(deadline, gone):  # whoever started it had time to start it again
+        if now > min(deadline, gone):  # the time is up, or whoever started it had time to start it again
             break
         time.sleep(_LOOK_SECONDS)
     if not found["ended"] and restarting.lives(before["pid"]):

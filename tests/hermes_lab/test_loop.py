@@ -173,7 +173,7 @@ class Endings:
             return Generation(say("", "sleep 60"))
         if self.how == "slow model":
             await anyio.sleep(self.seconds)
-            self.seconds = 0
+            self.seconds = 0.3
             return Generation(say("", "true"))
         if self.how == "length":
             return Generation(Message("assistant", "I was about to"), finish_reason="length")

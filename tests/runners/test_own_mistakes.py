@@ -125,6 +125,15 @@ def test_what_is_no_verdict_is_told_with_what_is(mine: Path, returned: str, why:
     assert episode.error.message.startswith("labels: w0-0: verify() ")
 
 
+def test_an_error_of_the_labs_own_kind_in_a_verifier_is_told_with_its_line(mine: Path) -> None:
+    raises = "from hermes_lab.errors import ConfigError; raise ConfigError('no such thing')"
+    edit(mine / "labels.py", VERDICT, raises)
+    assert lab("run", *SCRIPTED, "-c", "suite.count=1", "--out", "run").returncode != 0
+    (episode,) = read_episodes(Path("run"))
+    assert episode.error
+    assert f"no such thing ({mine}/labels.py:{line_of(mine / 'labels.py', raises)})" in episode.error.message
+
+
 def test_a_verifier_without_a_verdict_is_vague(mine: Path) -> None:
     edit(mine / "labels.py", VERDICT, "return None")
     code, lines = checked(1)
